@@ -1,0 +1,167 @@
+package contracts
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+)
+
+// Schema is a JSON Schema (draft 2020-12) as generic JSON.
+type Schema map[string]any
+
+// SchemaOf generates the schema of t. Named structs become references with the
+// given prefix ("#/$defs/" or "#/components/schemas/"); their definitions are
+// collected in defs by type name. With client true, server-owned fields are not
+// required.
+func SchemaOf(t reflect.Type, refPrefix string, client bool, defs map[string]Schema) Schema {
+	g := schemaGen{prefix: refPrefix, client: client, defs: defs}
+	return g.of(t, rules{})
+}
+
+type schemaGen struct {
+	prefix string
+	client bool
+	defs   map[string]Schema
+}
+
+func (g schemaGen) of(t reflect.Type, r rules) Schema {
+	if t == timeType {
+		return Schema{"type": "string", "format": "date-time"}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return g.of(t.Elem(), r)
+	case reflect.Struct:
+		return g.structRef(t)
+	case reflect.Slice:
+		s := Schema{"type": "array", "items": g.of(t.Elem(), rules{})}
+		setInt(s, "minItems", r.minItems)
+		setInt(s, "maxItems", r.maxItems)
+		return s
+	case reflect.Map:
+		s := Schema{"type": "object"}
+		if t.Elem().Kind() != reflect.Interface {
+			s["additionalProperties"] = g.of(t.Elem(), rules{})
+		}
+		return s
+	case reflect.Bool:
+		return Schema{"type": "boolean"}
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return bounds(Schema{"type": "integer"}, r)
+	case reflect.Float64:
+		return bounds(Schema{"type": "number"}, r)
+	case reflect.String:
+		return stringSchema(t, r)
+	default:
+		return Schema{}
+	}
+}
+
+func bounds(s Schema, r rules) Schema {
+	if r.minimum != nil {
+		s["minimum"] = *r.minimum
+	}
+	if r.maximum != nil {
+		s["maximum"] = *r.maximum
+	}
+	return s
+}
+
+func setInt(s Schema, key string, v *int) {
+	if v != nil {
+		s[key] = *v
+	}
+}
+
+func stringSchema(t reflect.Type, r rules) Schema {
+	s := Schema{"type": "string"}
+	switch {
+	case t == reflect.TypeFor[UUID]():
+		s["format"] = "uuid"
+	case t == reflect.TypeFor[OverlayID]():
+		s["pattern"] = "^[a-z0-9-]{1,64}$"
+	case r.patternText != "":
+		s["pattern"] = r.patternText
+	}
+	setInt(s, "minLength", r.minLength)
+	setInt(s, "maxLength", r.maxLength)
+	if e, ok := reflect.New(t).Elem().Interface().(Enum); ok {
+		s["enum"] = e.Values()
+	}
+	if r.enum != nil {
+		s["enum"] = r.enum
+	}
+	return s
+}
+
+func (g schemaGen) structRef(t reflect.Type) Schema {
+	name := t.Name()
+	ref := Schema{"$ref": g.prefix + name}
+	if g.defs == nil {
+		return ref
+	}
+	if _, done := g.defs[name]; done {
+		return ref
+	}
+	g.defs[name] = Schema{} // breaks cycles
+	props := map[string]any{}
+	required := []string{}
+	for _, f := range fieldsOf(t).ordered {
+		p := g.of(t.Field(f.index).Type, f.rules)
+		if f.rules.hasDefault {
+			var v any
+			if err := json.Unmarshal([]byte(f.rules.defaultJSON), &v); err == nil {
+				p["default"] = v
+			}
+		}
+		if f.rules.server && g.client {
+			p["description"] = "Set by the server; a client may leave it out."
+		}
+		props[f.name] = p
+		if !f.rules.optional && !f.rules.hasDefault && (!f.rules.server || !g.client) {
+			required = append(required, f.name)
+		}
+	}
+	def := Schema{"type": "object", "properties": props, "additionalProperties": false}
+	if len(required) > 0 {
+		def["required"] = required
+	}
+	g.defs[name] = def
+	return ref
+}
+
+// Published lists the types whose schemas are published, by file name.
+func Published() map[string]reflect.Type {
+	list := []reflect.Type{
+		reflect.TypeFor[APIError](),
+		reflect.TypeFor[Dataset](), reflect.TypeFor[DatasetList](), reflect.TypeFor[Flags](),
+		reflect.TypeFor[OverlayTemplateFrontmatter](), reflect.TypeFor[OverlayTemplateRecord](),
+		reflect.TypeFor[OverlayIndexEntry](), reflect.TypeFor[OverlayMetadata](), reflect.TypeFor[OverlayDetail](),
+		reflect.TypeFor[OverlayListResponse](), reflect.TypeFor[OverlayRegistryEvent](),
+		reflect.TypeFor[PromptLabJob](), reflect.TypeFor[PromptLabJobList](), reflect.TypeFor[PromptLabJobRequest](),
+		reflect.TypeFor[PromptLabJobResult](), reflect.TypeFor[PromptLabCandidatePayload](),
+		reflect.TypeFor[PromptLabReplaySummary](), reflect.TypeFor[PromptCandidate](),
+		reflect.TypeFor[PromptCandidateList](), reflect.TypeFor[PromptCandidateDetail](),
+		reflect.TypeFor[TaskMessage](), reflect.TypeFor[Task](), reflect.TypeFor[TaskClaim](),
+		reflect.TypeFor[TaskHeartbeat](), reflect.TypeFor[TaskRows](), reflect.TypeFor[TaskUsage](),
+		reflect.TypeFor[TaskFinish](), reflect.TypeFor[UsageRow](), reflect.TypeFor[UsageResponse](),
+		reflect.TypeFor[Status](), reflect.TypeFor[LiveEvent](),
+	}
+	out := make(map[string]reflect.Type, len(list))
+	for _, t := range list {
+		out[t.Name()] = t
+	}
+	return out
+}
+
+// Document gives the published schema of one type: self-contained, indented.
+func Document(t reflect.Type) ([]byte, error) {
+	defs := map[string]Schema{}
+	root := SchemaOf(t, "#/$defs/", false, defs)
+	doc := Schema{"$schema": "https://json-schema.org/draft/2020-12/schema", "title": t.Name(), "$ref": root["$ref"], "$defs": defs}
+	b, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return []byte(strings.TrimSpace(string(b)) + "\n"), nil
+}

@@ -1,0 +1,31 @@
+package contracts
+
+// Status is what the system says about itself: flags, gates, what is missing.
+type Status struct {
+	Flags      Flags      `json:"flags"`
+	Gates      List[Gate] `json:"gates"`
+	Revision   uint64     `json:"revision"`
+	Overlays   int        `json:"overlays"`
+	JobsOpen   int        `json:"jobs_open"`
+	Simulated  bool       `json:"simulated"`
+	StoreError string     `json:"store_error,omitempty"`
+}
+
+// Gate is a condition that some action needs.
+type Gate struct {
+	Name   string `json:"name"`
+	Open   bool   `json:"open"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// LiveEvent is one message of the event stream: a durable change or progress.
+type LiveEvent struct {
+	Seq      uint64        `json:"seq"` // revision of the view; progress carries the current one
+	Type     string        `json:"type"`
+	JobID    UUID          `json:"job_id,omitempty"`
+	Overlay  OverlayID     `json:"overlay_id,omitempty"`
+	At       Time          `json:"at"`
+	Status   string        `json:"status,omitempty"`
+	Phase    JobPhase      `json:"phase,omitempty"`
+	Progress *TaskProgress `json:"progress,omitempty"`
+}
