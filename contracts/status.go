@@ -2,13 +2,14 @@ package contracts
 
 // Status is what the system says about itself: flags, gates, what is missing.
 type Status struct {
-	Flags      Flags      `json:"flags"`
-	Gates      List[Gate] `json:"gates"`
-	Revision   uint64     `json:"revision"`
-	Overlays   int        `json:"overlays"`
-	JobsOpen   int        `json:"jobs_open"`
-	Simulated  bool       `json:"simulated"`
-	StoreError string     `json:"store_error,omitempty"`
+	Flags      Flags         `json:"flags"`
+	Gates      List[Gate]    `json:"gates"`
+	Revision   uint64        `json:"revision"`
+	Overlays   int           `json:"overlays"`
+	JobsOpen   int           `json:"jobs_open"`
+	Simulated  bool          `json:"simulated"`
+	StoreError string        `json:"store_error,omitempty"`
+	Warnings   List[Warning] `json:"warnings"`
 }
 
 // Gate is a condition that some action needs.

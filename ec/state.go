@@ -1,0 +1,135 @@
+package ec
+
+import (
+	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/evidence"
+	"github.com/tidwall/btree"
+)
+
+// State is everything EC knows. Values behind pointers are never changed once
+// they are in the state; a change puts a new value. So Copy is cheap and a copy
+// is a snapshot for ever.
+type State struct {
+	Seq        uint64
+	overlays   btree.Map[string, *Overlay]
+	aliases    btree.Map[string, contracts.OverlayID]
+	install    InstallState
+	flags      contracts.Flags
+	datasets   btree.Map[string, *contracts.Dataset] // by dataset_ref
+	versions   btree.Map[string, int]                // newest version by dataset name
+	holdouts   btree.Map[string, int]                // uses by split hash
+	jobs       btree.Map[string, *Job]
+	tasks      btree.Map[string, contracts.UUID] // task id -> job id, for every task there ever was
+	candidates btree.Map[string, *contracts.PromptCandidate]
+	summaries  btree.Map[string, *contracts.PromptLabReplaySummary]
+	rows       btree.Map[string, contracts.MeasurementRow] // by rowKey
+	usage      btree.Map[string, *contracts.UsageSum]
+	attempts   btree.Map[string, struct{}] // attempt ids that are booked
+	receipts   btree.Map[string, Receipt]  // by command id, bounded
+	receiptIDs []string                    // their order, oldest first
+	auditHash  string                      // of the last audit line
+	externals  btree.Map[string, string]   // path -> why a hand edit was not taken in
+}
+
+// Copy gives a snapshot. The copy and the original may be read and changed apart.
+func (s *State) Copy() *State {
+	c := *s
+	c.overlays = *s.overlays.Copy()
+	c.aliases = *s.aliases.Copy()
+	c.datasets = *s.datasets.Copy()
+	c.versions = *s.versions.Copy()
+	c.holdouts = *s.holdouts.Copy()
+	c.jobs = *s.jobs.Copy()
+	c.tasks = *s.tasks.Copy()
+	c.candidates = *s.candidates.Copy()
+	c.summaries = *s.summaries.Copy()
+	c.rows = *s.rows.Copy()
+	c.usage = *s.usage.Copy()
+	c.attempts = *s.attempts.Copy()
+	c.receipts = *s.receipts.Copy()
+	c.externals = *s.externals.Copy()
+	return &c
+}
+
+// Overlay is one overlay with what is kept beside its file.
+type Overlay struct {
+	Record   contracts.OverlayTemplateRecord
+	Meta     contracts.OverlayMetadata
+	Revision int    // texts so far; earlier ones are in its history
+	FileHash string // hash of the whole file: the ETag
+}
+
+// Archived says whether the overlay is out of use.
+func (o *Overlay) Archived() bool { return o.Record.ArchivedAt != nil }
+
+// InstallState is what is known of the preset pack in this library.
+type InstallState struct {
+	SchemaVersion int                            `json:"schema_version"`
+	PackID        string                         `json:"pack_id,omitempty"`
+	PackVersion   string                         `json:"pack_version,omitempty"`
+	Presets       contracts.Map[InstalledPreset] `json:"presets" default:"{}"`
+}
+
+// InstalledPreset is one preset as it was installed.
+type InstalledPreset struct {
+	Version      string `json:"version"`
+	FileHash     string `json:"file_hash"` // of the installed file
+	BodyHash     string `json:"body_hash"`
+	UserModified bool   `json:"user_modified"`
+}
+
+// Job is a lab job as EC keeps it.
+type Job struct {
+	Job         contracts.PromptLabJob `json:"job"`
+	Detail      contracts.JobDetail    `json:"detail"`
+	SourceText  string                 `json:"source_text"`
+	WorkspaceID string                 `json:"workspace_id"`
+	Goal        string                 `json:"goal"`
+	Dev         contracts.List[string] `json:"dev"`     // example ids the optimizer may use
+	Holdout     contracts.List[string] `json:"holdout"` // sealed until the search has ended
+	Criteria    evidence.Criteria      `json:"criteria"`
+	Budget      Budget                 `json:"budget"`
+	Task        *TaskState             `json:"task,omitempty"` // absent when the job has ended
+}
+
+// Budget is the job's money. Lent minus Returned is what counts as spent.
+type Budget struct {
+	Limit      contracts.NanoUSD            `json:"limit"`
+	Lent       contracts.NanoUSD            `json:"lent"`
+	Returned   contracts.NanoUSD            `json:"returned"`
+	Unreturned contracts.NanoUSD            `json:"unreturned"` // lent to the current dispatch
+	Borrows    contracts.List[BorrowRecord] `json:"borrows"`    // of the current dispatch
+}
+
+// BorrowRecord makes a repeated borrow harmless.
+type BorrowRecord struct {
+	ID      contracts.UUID    `json:"id"`
+	Granted contracts.NanoUSD `json:"granted"`
+}
+
+// Spent is what is gone or may be gone.
+func (b Budget) Spent() contracts.NanoUSD { return b.Lent - b.Returned }
+
+// Stage is where a task stands with the queue.
+type Stage string
+
+// The stages of a task.
+const (
+	StageWaiting Stage = "waiting" // not with the queue, or to be handed out again
+	StageSent    Stage = "sent"    // recorded as handed to the queue
+	StageClaimed Stage = "claimed" // a worker has it
+)
+
+// TaskState is the one open task of a job.
+type TaskState struct {
+	ID         contracts.UUID                 `json:"id"`
+	Kind       contracts.TaskKind             `json:"kind"`
+	Stage      Stage                          `json:"stage"`
+	Dispatch   int                            `json:"dispatch"`
+	TokenHash  string                         `json:"token_hash"`
+	NotBefore  contracts.Time                 `json:"not_before"`
+	Failures   int                            `json:"failures"`
+	Deliveries contracts.List[contracts.Time] `json:"deliveries"` // within the last hour
+	Worker     string                         `json:"worker"`
+	ClaimedAt  *contracts.Time                `json:"claimed_at,omitempty"`
+}
