@@ -1,0 +1,342 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// call is one logical call on its way through the chain.
+type call struct {
+	g      *Gateway
+	caller context.Context // the caller's own; its end is never retried
+	req    Request
+	budget Budget
+	began  time.Time
+
+	lanes    []*lane
+	at       int // index of the lane in use
+	tries    int // on that lane
+	attempts int // made at a provider
+	cost     int64
+	unknown  bool          // some attempt's cost is a bound or a guess
+	waited   time.Duration // at providers, in queues and in backoff
+
+	fallbackFrom  string
+	fallbackClass ErrorClass
+}
+
+func (c *call) lane() *lane { return c.lanes[c.at] }
+
+// run repeats attempts until one answers or nothing more may be tried.
+func (c *call) run() (Response, error) {
+	total := methodTimeout(c.req.Role)
+	if t := c.lane().TotalTimeout; t > 0 {
+		total = min(total, t)
+	}
+	ctx, cancel := context.WithTimeoutCause(c.caller, total, errTotalTimeout)
+	defer cancel()
+	for try := 1; ; try++ {
+		resp, err := c.attempt(ctx)
+		if err == nil {
+			return resp, nil
+		}
+		err = c.finish(err)
+		if try >= maxAttempts || !c.again(ctx, err) {
+			return Response{}, err
+		}
+	}
+}
+
+// finish completes an error with what only the chain knows.
+func (c *call) finish(err *Error) *Error {
+	e := *err
+	e.Target, e.Attempts = c.lane().Name, c.attempts
+	if c.caller.Err() != nil {
+		e.Class = ClassCallerGone
+	}
+	return &e
+}
+
+func (c *call) hasFallback() bool { return c.at+1 < len(c.lanes) }
+
+// again decides whether there is a next attempt, moves to its target and waits
+// for it.
+func (c *call) again(ctx context.Context, err *Error) bool {
+	var wait time.Duration
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case err.Class.Retryable() && err.RetryAfter <= maxRetryAfter && !(c.hasFallback() && c.tries >= 2):
+		ceiling := min(backoffCap, backoffBase<<max(0, c.attempts-1))
+		wait = max(time.Duration(c.g.rand()*float64(ceiling)), err.RetryAfter)
+		c.g.metrics.retries.WithLabelValues(c.lane().Provider, c.lane().Name, string(err.Class)).Inc()
+	case err.Class.FallsBack() && c.hasFallback():
+		from := c.lane().Name
+		c.at, c.tries = c.at+1, 0
+		c.fallbackFrom, c.fallbackClass = from, err.Class
+		c.g.metrics.fallbacks.WithLabelValues(from, c.lane().Name, string(err.Class)).Inc()
+	default:
+		return false
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		return false // the wait alone would use up what is left
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	c.waited += wait
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// attempt makes one attempt: policy, turn, breaker, money, provider, bill, row.
+func (c *call) attempt(ctx context.Context) (Response, *Error) {
+	l := c.lane()
+	req, adjusted, refusal := c.policy(l)
+	if refusal != nil {
+		c.g.metrics.refused(l.Target, req.Role, refusal.Class)
+		return Response{}, refusal
+	}
+	queued := time.Now()
+	release, refusal := c.turn(ctx, l)
+	if refusal != nil {
+		c.g.metrics.refused(l.Target, req.Role, refusal.Class)
+		return Response{}, refusal
+	}
+	defer release()
+	queueWait := time.Since(queued)
+	c.waited += queueWait
+	c.g.metrics.waited(l.Target, queueWait)
+
+	key, refusal := c.key(l)
+	if refusal != nil {
+		c.g.metrics.refused(l.Target, req.Role, refusal.Class)
+		return Response{}, refusal
+	}
+	report, err := l.breaker.Allow()
+	if err != nil {
+		c.g.metrics.refused(l.Target, req.Role, ClassBreakerOpen)
+		return Response{}, &Error{Class: ClassBreakerOpen}
+	}
+	bound := l.Price.Bound(req.Messages, req.MaxTokens)
+	asked := time.Now()
+	hold, err := c.budget.Reserve(ctx, bound)
+	c.waited += time.Since(asked)
+	if err != nil {
+		refusal := c.refusal(err)
+		report(refusal)
+		c.g.metrics.refused(l.Target, req.Role, refusal.Class)
+		return Response{}, refusal
+	}
+	row := c.row(l, req, adjusted)
+	row.QueueWait, row.HoldNanoUSD = queueWait, bound
+	reply, failure := c.send(ctx, l, Call{Target: l.Target, Key: key, Request: req}, &row)
+	report(asError(failure))
+	c.bill(l, hold, bound, reply, failure, &row)
+	if failure != nil {
+		return Response{}, failure
+	}
+	return c.response(l, reply), nil
+}
+
+// refusal makes a budget's error ours. Its wait may have been ended by our own
+// total timeout, which is not the caller's doing.
+func (c *call) refusal(err error) *Error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return &Error{Class: ClassSaturated, Reason: "budget_unavailable"}
+	}
+	if e.Class == ClassCallerGone && c.caller.Err() == nil {
+		return &Error{Class: ClassSaturated, Reason: "no_money_in_time"}
+	}
+	return e
+}
+
+// policy shapes the request for a target, or refuses it before anything is sent.
+func (c *call) policy(l *lane) (Request, []string, *Error) {
+	req := c.req
+	refuse := func(reason string) (Request, []string, *Error) {
+		return req, nil, &Error{Class: ClassPolicy, Reason: reason}
+	}
+	size := 0
+	for _, m := range req.Messages {
+		if m.Role != "system" && m.Role != "user" && m.Role != "assistant" {
+			return refuse("message_role")
+		}
+		if !utf8.ValidString(m.Content) {
+			return refuse("message_not_utf8")
+		}
+		size += len(m.Content)
+	}
+	switch _, free := c.budget.(unlimited); {
+	case c.budget == nil:
+		return refuse("no_budget")
+	case len(req.Messages) == 0:
+		return refuse("no_messages")
+	case req.MaxTokens <= 0:
+		return refuse("max_tokens_required")
+	case size > l.MaxInputBytes:
+		return req, nil, &Error{Class: ClassContextOverflow, Reason: "max_input_bytes"}
+	case !free && !l.Price.Known:
+		return req, nil, &Error{Class: ClassPriceUnknown}
+	}
+	var adjusted []string
+	if req.MaxTokens > l.MaxOutput {
+		req.MaxTokens = l.MaxOutput
+		adjusted = append(adjusted, "max_tokens")
+	}
+	if l.DropSampling {
+		if req.Temperature != nil {
+			adjusted = append(adjusted, "temperature")
+		}
+		if req.Seed != nil {
+			adjusted = append(adjusted, "seed")
+		}
+		if req.Stop != nil {
+			adjusted = append(adjusted, "stop")
+		}
+		req.Temperature, req.Seed, req.Stop = nil, nil, nil
+	}
+	return req, adjusted, nil
+}
+
+// turn waits for a slot and for the rate, as long as the call may take.
+func (c *call) turn(ctx context.Context, l *lane) (release func(), refusal *Error) {
+	if err := l.slots.Acquire(ctx, 1); err != nil {
+		return nil, &Error{Class: ClassSaturated, Reason: "concurrency"}
+	}
+	// Wait refuses at once when the turn would come after the deadline.
+	if err := l.limiter.Wait(ctx); err != nil {
+		l.slots.Release(1)
+		return nil, &Error{Class: ClassSaturated, Reason: "rate"}
+	}
+	return func() { l.slots.Release(1) }, nil
+}
+
+func (c *call) key(l *lane) (Secret, *Error) {
+	if l.KeyName == "" {
+		return "", nil
+	}
+	key, err := c.g.keys(l.KeyName)
+	if err != nil || key == "" {
+		return "", &Error{Class: ClassAuth, Reason: "key_missing"}
+	}
+	return Secret(key), nil
+}
+
+// send makes the one HTTP call under the attempt's own limit and decides, in
+// one place, whose deadline it was that ended it.
+func (c *call) send(ctx context.Context, l *lane, call Call, row *Attempt) (Reply, *Error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.AttemptTimeout, errAttemptTimeout)
+	defer cancel()
+	inflight := c.g.metrics.inflight.WithLabelValues(l.Name)
+	inflight.Inc()
+	defer inflight.Dec()
+	c.attempts++
+	c.tries++
+	row.Number = c.attempts
+	row.AttemptID = row.RequestID + "." + strconv.Itoa(c.attempts)
+	row.StartedAt = time.Now()
+	reply, err := l.adapter.Complete(ctx, call)
+	row.Duration = time.Since(row.StartedAt)
+	row.TotalDuration = time.Since(c.began)
+	c.waited += row.Duration
+	if err == nil {
+		return reply, nil
+	}
+	var e *Error
+	if !errors.As(err, &e) {
+		e = &Error{Class: ClassUnknown}
+	}
+	if ctx.Err() == nil || e.Status != 0 && e.Class != ClassTransport {
+		return reply, e // the provider's own answer stands, even when it came late
+	}
+	ended := &Error{Class: ClassAttemptTimeout, NotBilled: e.NotBilled, Status: e.Status, RequestID: e.RequestID}
+	if c.caller.Err() != nil {
+		ended.Class = ClassCallerGone
+	} else if cause := context.Cause(ctx); errors.Is(cause, errTotalTimeout) {
+		ended.Reason = "total_timeout"
+	}
+	return reply, ended
+}
+
+// bill settles the hold and writes the row. Told usage is booked as told; a
+// refusal costs nothing; everything else costs the bound, because it may have.
+func (c *call) bill(l *lane, hold Hold, bound int64, reply Reply, failure *Error, row *Attempt) {
+	u := reply.Usage
+	switch {
+	case u.Known && l.Price.Known:
+		row.CostNanoUSD, row.CostKnown = l.Price.Cost(u), true
+	case failure != nil && failure.NotBilled:
+		row.CostKnown = true
+	default:
+		row.CostNanoUSD, row.CostKnown = bound, l.Price.Free()
+	}
+	row.OverrunNanoUSD = max(0, row.CostNanoUSD-bound)
+	hold.Settle(row.CostNanoUSD)
+	c.cost = add(c.cost, row.CostNanoUSD)
+	c.unknown = c.unknown || !row.CostKnown
+
+	row.Usage, row.Finish = u, reply.Finish
+	row.ServedModel = CleanServed(reply.ServedModel)
+	row.ProviderRequestID = CleanRequestID(reply.ProviderRequestID)
+	if failure != nil {
+		row.Class, row.Status, row.ProviderCode = failure.Class, failure.Status, failure.ProviderCode
+		if row.ProviderRequestID == "" {
+			row.ProviderRequestID = failure.RequestID
+		}
+	}
+	c.g.metrics.row(*row)
+	if !c.g.rows.Offer(*row) {
+		c.g.metrics.rowsLost.Inc()
+	}
+}
+
+func (c *call) row(l *lane, req Request, adjusted []string) Attempt {
+	return Attempt{
+		RequestID: req.RequestID, JobID: req.JobID, Workspace: req.Workspace, Role: req.Role, Feature: req.Feature,
+		PromptKey: req.PromptKey, PromptVersion: req.PromptVersion, RequestDigest: digest(l.Target, req),
+		Target: l.Name, Provider: l.Provider, Protocol: l.Protocol, Model: l.Model,
+		Simulated: l.Protocol == ProtocolSimulator, Adjusted: adjusted,
+		FallbackFrom: c.fallbackFrom, FallbackClass: c.fallbackClass,
+	}
+}
+
+func (c *call) response(l *lane, r Reply) Response {
+	return Response{
+		Text: r.Text, Refusal: r.Refusal, Finish: r.Finish, Usage: r.Usage,
+		Target: l.Name, Provider: l.Provider, Model: l.Model, ServedModel: CleanServed(r.ServedModel),
+		ProviderRequestID: CleanRequestID(r.ProviderRequestID), Simulated: l.Protocol == ProtocolSimulator,
+		Attempts: c.attempts, Cost: c.cost, CostKnown: !c.unknown,
+	}
+}
+
+// digest names what was asked without holding it.
+func digest(t Target, req Request) string {
+	b, err := json.Marshal([]any{t.Provider, t.Model, req.Messages, req.MaxTokens, req.Temperature, req.Seed, req.Stop})
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// asError keeps a nil *Error a nil error.
+func asError(e *Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+func modelField(i int, name string) string { return fmt.Sprintf("models[%d].%s", i, name) }

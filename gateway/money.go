@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"math"
+	"math/bits"
+)
+
+// NanoUSD is the unit of money: one billionth of a US dollar, an integer.
+const NanoUSD int64 = 1_000_000_000
+
+// FromUSD turns an amount a person typed into nanoUSD, rounded down. Negative,
+// infinite and absurd amounts give 0.
+func FromUSD(usd float64) int64 {
+	v := usd * float64(NanoUSD)
+	if !(v > 0) || v >= math.MaxInt64 {
+		return 0
+	}
+	return int64(v)
+}
+
+// USD gives nanoUSD as dollars, for display and metrics only.
+func USD(nano int64) float64 { return float64(nano) / float64(NanoUSD) }
+
+// Price is what a target costs, in nanoUSD per million tokens.
+type Price struct {
+	Known      bool
+	Input      int64
+	Output     int64
+	CacheRead  int64
+	CacheWrite int64
+}
+
+// Free tells whether calls certainly cost nothing.
+func (p Price) Free() bool {
+	return p.Known && p.Input == 0 && p.Output == 0 && p.CacheRead == 0 && p.CacheWrite == 0
+}
+
+// Cost gives what usage costs, every kind rounded up.
+func (p Price) Cost(u Usage) int64 {
+	sum := tokens(u.Input, p.Input)
+	sum = add(sum, tokens(u.Output, p.Output))
+	sum = add(sum, tokens(u.CacheRead, p.CacheRead))
+	return add(sum, tokens(u.CacheWrite, p.CacheWrite))
+}
+
+// perMessage is the allowance for what a provider wraps around one message.
+const perMessage = 16
+
+// Bound gives the most that a request can cost. One byte is counted as one
+// token: byte-level encoders never make more, and no vocabulary is needed.
+func (p Price) Bound(messages []Message, maxTokens int) int64 {
+	n := int64(perMessage)
+	for _, m := range messages {
+		n += int64(len(m.Role)) + int64(len(m.Content)) + perMessage
+	}
+	return add(tokens(n, max(p.Input, p.CacheRead, p.CacheWrite)), tokens(int64(maxTokens), p.Output))
+}
+
+// tokens multiplies n tokens by a price per million, rounded up and saturating:
+// both factors may come from outside.
+func tokens(n, perMillion int64) int64 {
+	if n <= 0 || perMillion <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(n), uint64(perMillion))
+	lo, carry := bits.Add64(lo, 999_999, 0)
+	hi += carry
+	if hi >= 1_000_000 {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, 1_000_000)
+	if q > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(q)
+}
+
+// add saturates.
+func add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
