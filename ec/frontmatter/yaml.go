@@ -89,13 +89,8 @@ func readYAML(header string, first int) (root node, details []fault.Detail) {
 		return node{}, w.details
 	}
 	root = w.walk(top, header0, 1)
-	for _, k := range top.Content {
-		if k.Line == top.Line && k.Column != top.Column {
-			break // the first value; keys follow below
-		}
-	}
 	for i := 0; i < len(top.Content); i += 2 {
-		if k := top.Content[i]; k.Column != 1 || w.at(k) == '?' {
+		if k := top.Content[i]; k.Column != 1 {
 			w.refuse(header0, k, "keys must start in the first column")
 		}
 	}
