@@ -1,0 +1,146 @@
+package store
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// contest reports a foreign text (at is its hash) once, after making it durable:
+// the caller may build on it, and a power cut must not take it back. A text of
+// ours for that path goes on waiting.
+func (s *Store) contest(p string, body []byte, at string) error {
+	if err := s.syncForeign(p); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.docs[p]
+	if d.known == at || d.foreign && d.told == at {
+		return nil // accepted meanwhile, or told before
+	}
+	d.foreign, d.told = true, at
+	s.edits = append(s.edits, Edit{Path: p, Body: body, Gone: body == nil})
+	return nil
+}
+
+// Accept says that the caller took a foreign edit in: body (nil: its removal) is
+// now the known text of path, and a text of ours that was still waiting is
+// dropped in its favour. To make that last across a crash, commit the same text
+// as a document, or another one to be written over it.
+func (s *Store) Accept(p string, body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.docs[p]
+	if d == nil {
+		d = &doc{}
+		s.docs[p] = d
+	}
+	d.known, d.durable = hashOf(body), d.told == hashOf(body)
+	d.foreign, d.told = false, ""
+	d.pending, d.body = false, nil
+	d.version++
+	delete(s.pending, p)
+}
+
+// Rescan compares the watched folders with what is known and tells OnEdit of
+// every difference. Run does it regularly.
+func (s *Store) Rescan() error {
+	err := s.locked(s.rescan)
+	s.deliver()
+	return err
+}
+
+func (s *Store) rescan() error {
+	seen, err := s.watched()
+	if err != nil {
+		return s.poison(err)
+	}
+	for _, p := range s.knownBelow(seen) {
+		body, at, err := s.look(p)
+		if err == nil && s.differs(p, at) {
+			s.note(p, absent)
+			err = s.contest(p, body, at)
+		}
+		if err != nil {
+			return s.poison(err)
+		}
+	}
+	return nil
+}
+
+// differs says that a text is neither the one we know of nor the one we wait to
+// write.
+func (s *Store) differs(p, at string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.docs[p]
+	if d == nil {
+		return at != absent
+	}
+	if at == d.known || d.pending && at == d.hash {
+		d.foreign, d.told = false, "" // an edit that was undone
+		return false
+	}
+	return true
+}
+
+// learnWatched takes what lies in the watched folders at the start as known.
+func (s *Store) learnWatched() error {
+	seen, err := s.watched()
+	if err != nil {
+		return err
+	}
+	for _, p := range seen {
+		s.mu.Lock()
+		known := s.docs[p] != nil
+		s.mu.Unlock()
+		if known {
+			continue
+		}
+		_, at, err := s.look(p)
+		if err != nil {
+			return err
+		}
+		if at == blocked {
+			s.log.Warn("not a document, left alone", "path", p)
+		}
+		s.note(p, at)
+	}
+	return nil
+}
+
+// watched lists the files of the watched folders that may be documents.
+func (s *Store) watched() ([]string, error) {
+	var out []string
+	for _, dir := range s.cfg.Watch {
+		err := s.walk(strings.TrimSuffix(dir, "/"), func(p string) {
+			if !strings.HasPrefix(path.Base(p), ".") {
+				out = append(out, p)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// knownBelow adds the paths of watched folders that were there before.
+func (s *Store) knownBelow(seen []string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, d := range s.docs {
+		if (d.known != absent || d.foreign) && s.isWatched(p) {
+			seen = append(seen, p)
+		}
+	}
+	slices.Sort(seen)
+	return slices.Compact(seen)
+}
+
+func (s *Store) isWatched(p string) bool {
+	return slices.ContainsFunc(s.cfg.Watch, func(dir string) bool {
+		return strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+	})
+}

@@ -1,0 +1,95 @@
+package store
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Read gives the current text of a document, also one that is not yet written
+// behind; false when there is none. What is there and was never seen before is
+// known from then on.
+func (s *Store) Read(p string) ([]byte, bool, error) {
+	if rule, msg := checkPath(p); rule != "" {
+		return nil, false, conflict(p, msg)
+	}
+	s.mu.Lock()
+	if d := s.docs[p]; d != nil && d.pending {
+		defer s.mu.Unlock()
+		return bytes.Clone(d.body), d.body != nil, nil
+	}
+	s.mu.Unlock()
+	body, at, err := s.look(p)
+	if err != nil {
+		return nil, false, err
+	}
+	if at == blocked {
+		return nil, false, conflict(p, "is not a document")
+	}
+	if at != absent {
+		s.note(p, at)
+	}
+	return body, at != absent, nil
+}
+
+// List gives the paths of all files below a folder ("" is the root), sorted,
+// with those that are not yet written behind, without the store's own.
+func (s *Store) List(prefix string) ([]string, error) {
+	dir := strings.TrimSuffix(prefix, "/")
+	if dir == "" {
+		dir = "."
+	} else if rule, msg := checkPath(dir); rule != "" {
+		return nil, conflict(prefix, msg)
+	}
+	set := map[string]bool{}
+	s.mu.Lock()
+	waiting := maps.Clone(s.pending)
+	s.mu.Unlock()
+	if err := s.walk(dir, func(p string) { set[p] = true }); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	maps.Copy(waiting, s.pending)
+	for p := range waiting {
+		d := s.docs[p]
+		if dir != "." && !strings.HasPrefix(p, dir+"/") {
+			continue
+		}
+		if d.pending && d.body != nil || !d.pending && d.known != absent {
+			set[p] = true
+		} else {
+			delete(set, p)
+		}
+	}
+	s.mu.Unlock()
+	return slices.Sorted(maps.Keys(set)), nil
+}
+
+// walk calls fn with every regular file below a folder that is not the store's
+// own. Links are not followed; a missing folder is empty.
+func (s *Store) walk(dir string, fn func(p string)) error {
+	entries, err := s.fs.List(dir)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		p := e.Name
+		if dir != "." {
+			p = dir + "/" + e.Name
+		}
+		switch {
+		case p == ecDir, strings.HasPrefix(e.Name, tempPrefix):
+		case e.Dir:
+			if err := s.walk(p, fn); err != nil {
+				return err
+			}
+		case e.Regular:
+			fn(p)
+		}
+	}
+	return nil
+}

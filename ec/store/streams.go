@@ -1,0 +1,210 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"path"
+
+	"github.com/elnor/promptlab/ec/store/fsx"
+)
+
+// stream is a file that only the store appends to.
+type stream struct {
+	file   fsx.File // opened with the first line
+	exists bool
+	length int64
+	crc    uint32 // of all its bytes
+	dirty  bool   // something was appended since the last checkpoint
+}
+
+// adopt takes a file that the journal does not know of yet as a stream. What
+// lies there becomes durable first, since the journal only repeats what comes
+// after it.
+func (s *Store) adopt(name string) (*stream, error) {
+	for _, up := range fsx.Parents(name)[1:] {
+		if s.isDocument(up) || s.streams[up] != nil {
+			return nil, conflict(name, "lies below a document")
+		}
+	}
+	e, err := s.fs.Stat(name)
+	if err != nil && !gone(err) {
+		return nil, err
+	}
+	if err == nil && !e.Regular {
+		return nil, conflict(name, "is not a regular file")
+	}
+	if err := s.ensureDir(path.Dir(name)); err != nil {
+		return nil, err
+	}
+	st := &stream{exists: err == nil}
+	if st.exists {
+		if err := s.repair(name); err != nil {
+			return nil, err
+		}
+		if err := s.syncForeign(name); err != nil {
+			return nil, err
+		}
+		if st.length, st.crc, err = s.measure(name, -1); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	s.streams[name] = st
+	s.mu.Unlock()
+	return st, nil
+}
+
+// repair ends the last line of an adopted stream. A torn one is cut off, so that
+// it does not spoil the next, and kept aside.
+func (s *Store) repair(name string) error {
+	b, err := fsx.ReadFile(s.fs, name)
+	if err != nil {
+		return err
+	}
+	whole := bytes.LastIndexByte(b, '\n') + 1
+	tail := b[whole:]
+	if len(tail) == 0 {
+		return nil
+	}
+	if !json.Valid(tail) {
+		s.log.Warn("torn line at the end of a stream cut off", "stream", name, "offset", whole, "bytes", len(tail))
+		if err := s.keep(tail); err != nil {
+			return err
+		}
+		return s.fs.Truncate(name, int64(whole))
+	}
+	f, err := s.fs.OpenAppend(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeAll(f, []byte("\n")), f.Close())
+}
+
+// measure gives length and CRC of the first n bytes of a file, or of all when n
+// is negative. A file that is shorter gives its own length.
+func (s *Store) measure(name string, n int64) (int64, uint32, error) {
+	f, err := s.fs.Open(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	var r io.Reader = f
+	if n >= 0 {
+		r = io.LimitReader(f, n)
+	}
+	h := crc32.New(castagnoli)
+	got, err := io.Copy(h, r)
+	return got, h.Sum32(), err
+}
+
+// grow appends to a stream, which is not synced before the checkpoint.
+func (s *Store) grow(name string, tail []byte) error {
+	st := s.streams[name]
+	if st.file == nil {
+		if err := s.openStream(name, st); err != nil {
+			return err
+		}
+	}
+	if err := writeAll(st.file, tail); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.length += int64(len(tail))
+	st.crc = crc32.Update(st.crc, castagnoli, tail)
+	st.dirty = true
+	return nil
+}
+
+func (s *Store) openStream(name string, st *stream) error {
+	open := s.fs.OpenAppend
+	if !st.exists {
+		open = s.fs.Create
+	}
+	f, err := open(name)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.file, st.exists = f, true
+	s.dirty[path.Dir(name)] = true
+	return nil
+}
+
+// syncStreams makes every line durable where it belongs, and gives the extents.
+func (s *Store) syncStreams() (map[string]extent, error) {
+	out := map[string]extent{}
+	for name, st := range s.streams {
+		if st.dirty && !s.hook.Bugs.StreamsNotSynced {
+			if err := s.sync(st.file); err != nil {
+				return nil, err
+			}
+		}
+		s.mu.Lock()
+		st.dirty = false
+		s.mu.Unlock()
+		out[name] = extent{st.length, st.crc}
+	}
+	return out, nil
+}
+
+// ReadStream calls fn with every line of a stream, oldest first, without the
+// newline; a missing stream has none. The slice is fn's only during the call.
+// An error of fn ends it and is returned.
+func (s *Store) ReadStream(name string, fn func(line []byte) error) error {
+	if rule, msg := checkPath(name); rule != "" {
+		return conflict(name, msg)
+	}
+	s.mu.Lock()
+	limit := int64(-1)
+	if st := s.streams[name]; st != nil {
+		limit = st.length // a line may be growing beyond it
+	}
+	s.mu.Unlock()
+	f, err := s.fs.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	var r io.Reader = f
+	if limit >= 0 {
+		r = io.LimitReader(f, limit)
+	}
+	return eachLine(r, fn)
+}
+
+func eachLine(r io.Reader, fn func([]byte) error) error {
+	var rest []byte
+	chunk := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(chunk)
+		rest = append(rest, chunk[:n]...)
+		for {
+			line, after, ok := bytes.Cut(rest, []byte("\n"))
+			if !ok {
+				break
+			}
+			if err := fn(line); err != nil {
+				return err
+			}
+			rest = after
+		}
+		if err == io.EOF {
+			if len(rest) > 0 && json.Valid(rest) { // an adopted file that lacks only its newline
+				return fn(rest)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
