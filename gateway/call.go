@@ -315,7 +315,7 @@ func (c *call) row(l *lane, req Request, adjusted []string) Attempt {
 func (c *call) response(l *lane, r Reply) Response {
 	return Response{
 		Text: r.Text, Refusal: r.Refusal, Finish: r.Finish, Usage: r.Usage,
-		Target: l.Name, Provider: l.Provider, Model: l.Model, ServedModel: CleanServed(r.ServedModel),
+		RequestID: c.req.RequestID, Target: l.Name, Provider: l.Provider, Model: l.Model, ServedModel: CleanServed(r.ServedModel),
 		ProviderRequestID: CleanRequestID(r.ProviderRequestID), Simulated: l.Protocol == ProtocolSimulator,
 		Attempts: c.attempts, Cost: c.cost, CostKnown: !c.unknown,
 	}

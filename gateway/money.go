@@ -53,7 +53,11 @@ func (p Price) Bound(messages []Message, maxTokens int) int64 {
 	for _, m := range messages {
 		n += int64(len(m.Role)) + int64(len(m.Content)) + perMessage
 	}
-	return add(tokens(n, max(p.Input, p.CacheRead, p.CacheWrite)), tokens(int64(maxTokens), p.Output))
+	in := tokens(n, max(p.Input, p.CacheRead, p.CacheWrite))
+	if in > 0 {
+		in = add(in, 2) // Cost rounds up three kinds of input, not one
+	}
+	return add(in, tokens(int64(maxTokens), p.Output))
 }
 
 // tokens multiplies n tokens by a price per million, rounded up and saturating:

@@ -76,7 +76,8 @@ type Response struct {
 	Text              string
 	Refusal           string
 	Finish            Finish
-	Usage             Usage // of the attempt that answered
+	Usage             Usage  // of the attempt that answered
+	RequestID         string // ours
 	Target            string
 	Provider          string
 	Model             string // pinned
