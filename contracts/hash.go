@@ -52,3 +52,9 @@ func DeriveID(commandID, purpose string, ordinal int) UUID {
 	ns := uuid.NewSHA1(uuid.NameSpaceURL, []byte("promptlab:"+purpose))
 	return UUID(uuid.NewSHA1(ns, fmt.Appendf(nil, "%s/%d", commandID, ordinal)).String())
 }
+
+// HashBytes hashes raw bytes: files and other documents as a whole.
+func HashBytes(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

@@ -74,6 +74,7 @@ type OptimizerInfo struct {
 	Python  string `json:"python"`
 	Engine  string `json:"engine"`
 	Steps   int    `json:"steps"`
+	Tried   int    `json:"tried" default:"0"` // distinct texts that were scored
 }
 
 // RoleUsage sums model calls by role.

@@ -2,7 +2,7 @@ package contracts
 
 // OverlayTemplateFrontmatter is the header of an overlay file.
 type OverlayTemplateFrontmatter struct {
-	ID                         OverlayID              `json:"id" pattern:"^[a-z0-9-]{1,64}$"`
+	ID                         OverlayID              `json:"id"`
 	Title                      string                 `json:"title" minLength:"1" maxLength:"200"`
 	ArtifactClass              OverlayArtifactClass   `json:"artifact_class"`
 	Category                   OverlayCategory        `json:"category"`

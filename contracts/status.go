@@ -19,9 +19,10 @@ type Gate struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// LiveEvent is one message of the event stream: a durable change or progress.
+// LiveEvent is one message of the event stream: a durable change, or progress.
 type LiveEvent struct {
-	Seq      uint64        `json:"seq"` // revision of the view; progress carries the current one
+	Seq      uint64        `json:"seq"`      // place in the stream; grows, also across restarts
+	Revision uint64        `json:"revision"` // of the view that shows the change; 0 for progress
 	Type     string        `json:"type"`
 	JobID    UUID          `json:"job_id,omitempty"`
 	Overlay  OverlayID     `json:"overlay_id,omitempty"`
