@@ -211,7 +211,7 @@ func TestStudentisedIntervalHoldsItsLevel(t *testing.T) {
 			return mean(), mean()
 		}},
 	}
-	const times = 4000
+	const times = 2500
 	for _, w := range worlds {
 		for _, n := range []int{20, 30, 50} {
 			t.Run(fmt.Sprintf("R-EVD-05 %s n=%d", w.name, n), func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestStudentisedIntervalHoldsItsLevel(t *testing.T) {
 				}
 				better, worse := float64(improves)/times, float64(regresses)/times
 				if better > 0.06 || worse > 0.065 {
-					t.Errorf("null world, %d runs: improves %.4f, regresses %.4f; want at most 0.06", times, better, worse)
+					t.Errorf("null world, %d runs: improves %.4f, regresses %.4f; want at most 0.06 and 0.065", times, better, worse)
 				}
 			})
 		}

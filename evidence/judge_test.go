@@ -272,18 +272,19 @@ func TestFinalistsAreCorrected(t *testing.T) {
 		for range jobs {
 			m := measured(Pairs{})
 			m.Finalists = nil
-			source := make([]float64, 40)
+			source := make([]PairedExample, 40)
 			for i := range source {
-				source[i] = float64(r.IntN(2))
+				source[i].Against = float64(r.IntN(2))
 			}
 			for k := range 8 {
-				arm := slices.Clone(source)
-				for i := range arm {
+				examples := slices.Clone(source)
+				for i, e := range examples {
+					examples[i].Arm = e.Against
 					if r.IntN(5) == 0 {
-						arm[i] = 1 - arm[i]
+						examples[i].Arm = 1 - e.Against
 					}
 				}
-				m.Finalists = append(m.Finalists, Finalist{ID: fmt.Sprint(k), Pairs: pairsOf(arm, source)})
+				m.Finalists = append(m.Finalists, Finalist{ID: fmt.Sprint(k), Pairs: Pairs{Examples: examples}})
 			}
 			report, err := Judge(DefaultCriteria(), m)
 			if err != nil {
