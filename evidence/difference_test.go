@@ -250,13 +250,13 @@ func TestStudentisedIntervalExactly(t *testing.T) {
 					rejected := rejectedSamples(n, float64(gain)/4, float64(loss)/4)
 					for p := 0.02; p < 1; p += 0.02 {
 						q := p * float64(gain) / float64(loss)
-						if p+q > 1 {
+						if p+q > 1+1e-9 {
 							break
 						}
 						rate := 0.0
 						for _, s := range rejected {
 							ties := n - s[0] - s[1]
-							rest := float64(ties) * math.Log1p(-p-q)
+							rest := float64(ties) * math.Log1p(-min(p+q, 1))
 							if ties == 0 {
 								rest = 0
 							}
