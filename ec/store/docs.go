@@ -66,7 +66,6 @@ func (s *Store) behind(chunk []*job) error {
 		if j.foreign || j.body == nil || s.hook.Bugs.InPlace {
 			continue
 		}
-		j.temp = s.tempName(j.path, j.hash)
 		if len(chunk) == 1 {
 			if err := s.prepare(j); err != nil {
 				return err
@@ -86,8 +85,14 @@ func (s *Store) behind(chunk []*job) error {
 	return nil
 }
 
-// prepare writes the text beside its place and syncs it.
+// prepare writes the text beside its place and syncs it, unless it is in its
+// place already: a torn temporary file beside its own text would look to
+// recovery like the text of somebody else that an exchange brought out.
 func (s *Store) prepare(j *job) error {
+	if _, at, err := s.look(j.path); err != nil || at == j.hash {
+		return err
+	}
+	j.temp = s.tempName(j.path, j.hash)
 	if err := s.ensureDir(path.Dir(j.path)); err != nil {
 		return err
 	}
@@ -121,6 +126,7 @@ func (s *Store) writeFile(name string, body []byte) error {
 // place puts a prepared text where it belongs, unless a foreign text is there:
 // that one stays, ours waits, and the caller is told.
 func (s *Store) place(j *job) error {
+	inPlace := s.hook.Bugs.InPlace && j.body != nil
 	body, at, err := s.look(j.path)
 	if err != nil {
 		return err
@@ -131,11 +137,10 @@ func (s *Store) place(j *job) error {
 	case at != j.known && !s.hook.Bugs.EditOverwritten:
 		return s.giveWay(j, body, at)
 	}
-	if s.hook.Bugs.InPlace && j.body != nil {
+	if inPlace {
 		return s.overwrite(j)
 	}
 	if j.temp == "" && j.body != nil { // it waited for a foreign text that is gone now
-		j.temp = s.tempName(j.path, j.hash)
 		if err := s.prepare(j); err != nil {
 			return err
 		}

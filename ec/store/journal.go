@@ -148,7 +148,7 @@ func (s *Store) parse(name string, gen uint64, data []byte) (*found, error) {
 	for len(data) > 0 {
 		row, rest, ok := bytes.Cut(data, []byte("\n"))
 		if !ok {
-			row = nil // without its newline it is not a line
+			row = []byte("torn") // without its newline it is not a line
 		}
 		rows, data = append(rows, row), rest
 	}
@@ -161,6 +161,9 @@ func (s *Store) parse(name string, gen uint64, data []byte) (*found, error) {
 	}
 	f.last = f.head.LSN
 	for i, row := range rows[1:] {
+		if len(row) == 0 {
+			continue // an empty line goes before each mark
+		}
 		var r record
 		f.line = i + 2
 		good := decode(row, &r, bugs.NoCRC)

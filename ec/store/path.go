@@ -100,8 +100,7 @@ func checkLine(b []byte) (rule, message string) {
 // hash of nothing, for what is taken away from there). Recovery reads from it
 // which document it belongs to and whether an exchange has happened.
 func (s *Store) tempName(p, hash string) string {
-	s.temps++
-	return path.Join(path.Dir(p), fmt.Sprintf("%s%s-%s-%d", tempPrefix, baseTag(p), textTag(hash), s.temps))
+	return path.Join(path.Dir(p), fmt.Sprintf("%s%s-%s-%d", tempPrefix, baseTag(p), textTag(hash), s.temps.Add(1)))
 }
 
 func baseTag(p string) string { return hashOf([]byte(path.Base(p)))[:16] }

@@ -264,14 +264,23 @@ func (s *Store) clearTemps(texts map[string]*chain) error {
 		if err != nil {
 			return err
 		}
+		found := false
 		for _, e := range entries {
 			if !strings.HasPrefix(e.Name, tempPrefix) {
 				continue
 			}
+			found = true
 			if err := s.clearTemp(path.Join(dir, e.Name), targets, texts); err != nil {
 				return err
 			}
-			s.touch(dir)
+		}
+		if !found {
+			continue
+		}
+		// A torn one that came back after its text was placed would look like what
+		// the exchange brought out.
+		if err := s.fs.SyncDir(dir); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elnor/promptlab/ec/store/fsx"
@@ -113,7 +114,7 @@ type Store struct {
 
 	j       journal            // by jmu
 	streams map[string]*stream // the map and the files by jmu, lengths by mu too
-	temps   uint64             // by io: counts temporary names
+	temps   atomic.Uint64      // counts temporary names
 	dirs    map[string]bool    // folders known to be durable
 	docs    map[string]*doc
 	pending map[string]struct{} // documents not yet written behind

@@ -7,6 +7,8 @@ package disksim
 
 import (
 	"bytes"
+	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
 	"path"
@@ -71,8 +73,8 @@ func (d *Disk) Flip(name string, offset, bit int) {
 	}
 }
 
-// Put is somebody else writing a file: it replaces or makes it, unsynced. A nil
-// body removes it.
+// Put is somebody else replacing or making a file, or with a nil body removing
+// it. The content is synced, the name is not.
 func (d *Disk) Put(name string, body []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +85,29 @@ func (d *Disk) Put(name string, body []byte) {
 	}
 	n := &node{}
 	n.append(body)
+	n.sync()
 	dir.change(move{{path.Base(name), n}})
+}
+
+// Fingerprint is the same for disks that a running program cannot tell apart.
+func (d *Disk) Fingerprint() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := fnv.New64a()
+	var walk func(n *node)
+	walk = func(n *node) {
+		for _, k := range sorted(n.names) {
+			c := n.names[k]
+			_, _ = fmt.Fprintf(h, "%s %t %d\n", k, c.dir, len(c.cur))
+			_, _ = h.Write(c.cur)
+			if c.dir {
+				walk(c)
+			}
+		}
+		_, _ = h.Write([]byte("end"))
+	}
+	walk(d.root)
+	return h.Sum64()
 }
 
 func sorted(m map[string]*node) []string {
