@@ -12,6 +12,7 @@ from fake import TEMPLATES, request
 from promptlab_adapter.channel import Channel
 from promptlab_adapter.engine import choose_engine
 from promptlab_adapter.guard import extract
+from promptlab_adapter.main import Job
 from promptlab_adapter.masking import Mask
 from promptlab_adapter.report import delta_summary, describe_error
 from promptlab_adapter.request import BadRequest, parse
@@ -177,3 +178,15 @@ def test_events_are_lines_and_calls_come_once_a_second() -> None:
         got = [json.loads(x) for x in lines]
     assert [e["type"] for e in got] == ["calls", "calls", "step", "calls", "result"]
     assert [e["meta"] for e in got if e["type"] == "calls"] == [1, 4, 5]
+
+
+def test_whatever_a_signal_breaks_the_job_is_cancelled() -> None:
+    """Pitfall 21: an exception from a handler may come out as another one."""
+    read, write = os.pipe()
+    job = Job(Channel(write))
+    job.cancelled = True
+    assert job.failed(SystemError("interrupted import")) == 0
+    os.close(write)
+    with os.fdopen(read) as lines:
+        last = [json.loads(x) for x in lines][-1]
+    assert (last["type"], last["status"], last["ended_by"]) == ("result", "cancelled", "cancelled")

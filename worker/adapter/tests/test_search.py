@@ -352,18 +352,24 @@ def test_the_candidates_together_stay_within_their_limit(run, fake: Fake) -> Non
     fake.meta = lambda _p, n: f"<prompt>{n} {'x' * 65000}</prompt>"
     ended = run(max_candidates=8, population=10)
     total = sum(len(c["text"]) for c in ended.last["candidates"])
-    assert 0 < total <= 512 << 10
-    assert len(ended.last["candidates"]) == 8
+    assert 0 < total <= 256 << 10
+    assert len(ended.last["candidates"]) == 4
 
 
 def test_the_guard_gives_the_better_parent(run, fake: Fake) -> None:
     """A failed child must not pull the population down."""
-    fake.meta = lambda p, n: "no" if "EVOPROMPT" in p else Fake.add_a_rule(p, n)
-    fake.score = lambda text, _x: 0.9 if RULES[1] in text else 0.1
-    ended = run(concurrency=1)
-    means = [e["mean"] for e in ended.of("step")]
-    assert means[-1] > 0.3, means
-    assert means == sorted(means)
+    got: list[str] = []
+
+    def prepare(search) -> None:
+        good, poor = search.texts.add("a good text"), search.texts.add("a poor text, a little longer")
+        search.board.measure(["a good text", "a poor text, a little longer"], ["e0", "e0"])
+        search.board.rows = ["e0"]
+        fake.meta = lambda _p, _n: "no tags"
+        got.extend(search.meta.get_response([f"A:\n{good}\nB:\n{poor}", f"A:\n{poor}\nB:\n{good}"]))
+
+    fake.score = lambda text, _x: 0.9 if "good" in text else 0.1
+    run(prepare)
+    assert got == ["<prompt>a good text</prompt>"] * 2
 
 
 @pytest.mark.parametrize("engine", ["capo", "evoprompt_ga", "opro"])

@@ -10,7 +10,7 @@ from typing import Any
 from promptlab_adapter.board import Ranked
 from promptlab_adapter.texts import sha256
 
-MAX_CANDIDATE_BYTES = 512 << 10  # of all candidates together
+MAX_CANDIDATE_BYTES = 256 << 10  # of all candidates together
 
 
 def candidates(source: str, ranked: list[Ranked], most: int) -> list[dict[str, Any]]:
