@@ -212,6 +212,13 @@ func (s *Store) replace(j *job) error {
 	} else if err != nil {
 		return err
 	}
+	// Were the temporary name gone on the disk before the text was back, a power
+	// cut would take the text with it.
+	if !s.hook.Bugs.BackNotSynced {
+		if err := s.fs.SyncDir(path.Dir(j.path)); err != nil {
+			return err
+		}
+	}
 	return s.lookAgain(j)
 }
 

@@ -321,6 +321,9 @@ func (s *Store) clearTemp(temp string, targets map[string]string, texts map[stri
 		if err := s.fs.Exchange(temp, target); err != nil {
 			return err
 		}
+		if err := s.fs.SyncDir(path.Dir(target)); err != nil { // before the name temp goes
+			return err
+		}
 	case removal && body != nil:
 		if err := s.keep(body); err != nil {
 			return err

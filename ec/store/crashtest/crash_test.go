@@ -38,3 +38,48 @@ func TestStoreSurvivesEveryCut(t *testing.T) {
 		t.Errorf("too little was judged: %s", total)
 	}
 }
+
+// A text that a person writes between the store's look and its rename is found
+// after every cut, told, and not written over.
+func TestEditsSurviveEveryCut(t *testing.T) {
+	c := newChecker(hook.Hooks{}, nil, 1)
+	for seed := range uint64(3) {
+		c.edits(seed)
+	}
+	if c.violation != nil {
+		t.Fatal(c.violation)
+	}
+	t.Log(c.figures)
+}
+
+// TestCampaign is the long form: -args -disks 1000000.
+func TestCampaign(t *testing.T) {
+	if *long == 0 {
+		t.Skip("left out; give -args -disks N")
+	}
+	start := time.Now()
+	var total figures
+	judge := func(c *checker, seed uint64) {
+		if c.violation != nil {
+			t.Fatalf("seed %d: %v", seed, c.violation)
+		}
+		total = total.plus(c.figures)
+	}
+	for seed := uint64(0); total.disks < *long; seed++ {
+		script := scripted()
+		if seed > 0 {
+			script = seeded(1000+seed, 20+int(seed%40))
+		}
+		c := newChecker(hook.Hooks{}, script, seed)
+		c.random, c.every, c.kills, c.flipStride = 60, 25, 5, 2
+		c.drive(script)
+		judge(c, seed)
+		if seed%4 == 0 {
+			c = newChecker(hook.Hooks{}, script, seed)
+			c.faults(script, 1)
+			c.edits(seed)
+			judge(c, seed)
+		}
+	}
+	t.Logf("%s, violations 0, %.0f s", total, time.Since(start).Seconds())
+}

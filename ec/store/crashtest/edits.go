@@ -117,17 +117,37 @@ func (e *edit) land(d *disksim.Disk) {
 }
 
 func (e *edit) cuts(where string, d *disksim.Disk) {
-	cuts := append(disksim.Extremes(), disksim.Cut{Names: disksim.Random, Content: disksim.Random, Rand: e.rand})
+	cuts := disksim.Extremes()
+	for range 16 {
+		cuts = append(cuts, disksim.Cut{Names: disksim.Random, Content: disksim.Random, Rand: e.rand})
+	}
 	for _, cut := range cuts {
 		e.judge(fmt.Sprintf("%s, cut %d/%d", where, cut.Names, cut.Content), d.PowerCut(cut))
 	}
 	e.judge(where+", killed", d.Kill())
+	e.nest(where, d.Kill())
+	e.nest(where, d.PowerCut(disksim.Cut{Names: disksim.All}))
+}
+
+// nest cuts the recovery at each of its calls.
+func (e *edit) nest(where string, d *disksim.Disk) {
+	d.Before = func(n int, what string) {
+		for _, cut := range append(disksim.Extremes(), disksim.Cut{Names: disksim.Random, Content: disksim.Random, Rand: e.rand}) {
+			e.judge(fmt.Sprintf("%s, again before call %d (%s) of recovery, cut %d/%d", where, n, what, cut.Names, cut.Content), d.PowerCut(cut))
+		}
+	}
+	_, _ = e.c.open(d) // whether it opens is judged elsewhere
 }
 
 func (e *edit) judge(where string, d *disksim.Disk) {
 	if e.c.done() {
 		return
 	}
+	key := seenKey{len(e.before)<<16 | len(e.after)<<8 | len(e.person), 0, d.Fingerprint()}
+	if e.c.seen[key] {
+		return
+	}
+	e.c.seen[key] = true
 	e.c.figures.disks++
 	told := ""
 	s, err := store.OpenHooked(store.Config{FS: d, OnEdit: func(x store.Edit) { told = string(x.Body) + "!" }}, e.c.hooks)

@@ -17,7 +17,7 @@ func hunt(bugs hook.Bugs) (error, figures) {
 			script = seeded(seed, 25)
 		}
 		c := newChecker(hook.Hooks{Bugs: bugs}, script, seed)
-		c.flipStride, c.every, c.kills = 3, 60, 9
+		c.random, c.flipStride, c.every, c.kills = 4, 3, 60, 9
 		c.drive(script)
 		if c.violation == nil {
 			c.faults(script, 5)

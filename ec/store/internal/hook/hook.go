@@ -37,5 +37,6 @@ type Bugs struct {
 	ReplayInPlaceJournal bool // recovery works from the journal as found, which may not be durable
 	OnlyLastChange       bool // a batch's later changes overwrite the record of the earlier ones
 	EditOverwritten      bool // a document is written whatever lies there
+	BackNotSynced        bool // a foreign text is put back, and the way it went is wiped out too soon
 	TempsDeleted         bool // recovery deletes temporary files without looking
 }
