@@ -1,6 +1,8 @@
 package ec
 
 import (
+	"time"
+
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/evidence"
 	"github.com/tidwall/btree"
@@ -10,25 +12,26 @@ import (
 // they are in the state; a change puts a new value. So Copy is cheap and a copy
 // is a snapshot for ever.
 type State struct {
-	Seq        uint64
-	overlays   btree.Map[string, *Overlay]
-	aliases    btree.Map[string, contracts.OverlayID]
-	install    InstallState
-	flags      contracts.Flags
-	datasets   btree.Map[string, *contracts.Dataset] // by dataset_ref
-	versions   btree.Map[string, int]                // newest version by dataset name
-	holdouts   btree.Map[string, int]                // uses by split hash
-	jobs       btree.Map[string, *Job]
-	tasks      btree.Map[string, contracts.UUID] // task id -> job id, for every task there ever was
-	candidates btree.Map[string, *contracts.PromptCandidate]
-	summaries  btree.Map[string, *contracts.PromptLabReplaySummary]
-	rows       btree.Map[string, contracts.MeasurementRow] // by rowKey
-	usage      btree.Map[string, *contracts.UsageSum]
-	attempts   btree.Map[string, struct{}] // attempt ids that are booked
-	receipts   btree.Map[string, Receipt]  // by command id, bounded
-	receiptIDs []string                    // their order, oldest first
-	auditHash  string                      // of the last audit line
-	externals  btree.Map[string, string]   // path -> why a hand edit was not taken in
+	Seq          uint64
+	overlays     btree.Map[string, *Overlay]
+	aliases      btree.Map[string, contracts.OverlayID]
+	install      InstallState
+	flags        contracts.Flags
+	datasets     btree.Map[string, *contracts.Dataset] // by dataset_ref
+	versions     btree.Map[string, int]                // newest version by dataset name
+	holdouts     btree.Map[string, int]                // uses by split hash
+	jobs         btree.Map[string, *Job]
+	tasks        btree.Map[string, contracts.UUID] // task id -> job id, for every task there ever was
+	candidates   btree.Map[string, *contracts.PromptCandidate]
+	summaries    btree.Map[string, *contracts.PromptLabReplaySummary]
+	rows         btree.Map[string, contracts.MeasurementRow] // by rowKey
+	usage        btree.Map[string, *contracts.UsageSum]
+	attempts     btree.Map[string, struct{}] // attempt ids that are booked
+	receipts     btree.Map[string, Receipt]  // by command id, bounded
+	receiptOrder btree.Map[uint64, string]   // command ids by revision
+	auditHash    string                      // of the last audit line
+	policy       Policy
+	externals    btree.Map[string, string] // path -> why a hand edit was not taken in
 }
 
 // Copy gives a snapshot. The copy and the original may be read and changed apart.
@@ -47,6 +50,7 @@ func (s *State) Copy() *State {
 	c.usage = *s.usage.Copy()
 	c.attempts = *s.attempts.Copy()
 	c.receipts = *s.receipts.Copy()
+	c.receiptOrder = *s.receiptOrder.Copy()
 	c.externals = *s.externals.Copy()
 	return &c
 }
@@ -56,7 +60,31 @@ type Overlay struct {
 	Record   contracts.OverlayTemplateRecord
 	Meta     contracts.OverlayMetadata
 	Revision int    // texts so far; earlier ones are in its history
-	FileHash string // hash of the whole file: the ETag
+	File     string // the source file as it is on disk, byte for byte
+	FileHash string // sha256 of File: the ETag
+}
+
+// Policy holds the numbers that an operator may set.
+type Policy struct {
+	OptimizeLimit time.Duration // of one optimize task
+	MeasureLimit  time.Duration // of one measure task
+	Lease         time.Duration // how long a silent worker keeps a task
+	RetryDelays   []time.Duration
+	MaxDeliveries int // of one task within an hour
+}
+
+// DefaultPolicy gives the numbers that hold where nothing is configured.
+func DefaultPolicy() Policy {
+	return Policy{
+		OptimizeLimit: 30 * time.Minute, MeasureLimit: 20 * time.Minute, Lease: 30 * time.Second,
+		RetryDelays:   []time.Duration{5 * time.Second, 30 * time.Second, 120 * time.Second},
+		MaxDeliveries: 20,
+	}
+}
+
+// New makes an empty state.
+func New(p Policy) *State {
+	return &State{policy: p, install: InstallState{SchemaVersion: 1}}
 }
 
 // Archived says whether the overlay is out of use.

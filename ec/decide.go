@@ -1,0 +1,177 @@
+package ec
+
+import (
+	"fmt"
+
+	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/internal/fault"
+)
+
+// decision is what a command leads to: events, or none when nothing has to
+// change.
+type decision struct {
+	events  []Event
+	receipt Receipt
+}
+
+// changed makes the decision of a command that changed subject.
+func changed(subject string, events ...Event) (decision, error) {
+	return decision{events, Receipt{Subject: subject, Changed: true}}, nil
+}
+
+// unchanged makes the decision of a command that had nothing to change.
+func unchanged(subject, note string) (decision, error) {
+	return decision{nil, Receipt{Subject: subject, Note: note}}, nil
+}
+
+// Decide says what follows from a command. It changes nothing.
+func Decide(s *State, c Command) ([]Event, Receipt, error) {
+	if r, ok := s.receipts.Get(c.ID); ok {
+		return nil, r, nil
+	}
+	if err := allowed(c); err != nil {
+		return nil, Receipt{}, err
+	}
+	d, err := s.decide(c)
+	if err != nil {
+		return nil, Receipt{}, err
+	}
+	return d.events, d.receipt, nil
+}
+
+func (s *State) decide(c Command) (decision, error) {
+	switch b := c.Body.(type) {
+	case InstallPresets:
+		return s.installPresets(c, b)
+	case CreateOverlay:
+		return s.createOverlay(c, b)
+	case UpdateOverlay:
+		return s.updateOverlay(c, b)
+	case ArchiveOverlay:
+		return s.archiveOverlay(c, b)
+	case RestoreOverlay:
+		return s.restoreOverlay(c, b)
+	case ExternalEdit:
+		return s.externalEdit(c, b)
+	case SetFlags:
+		return s.setFlags(b)
+	case CreateDataset:
+		return s.createDataset(c, b)
+	case CreateJob:
+		return s.createJob(c, b)
+	case CancelJob:
+		return s.cancelJob(c, b)
+	case DispatchTask:
+		return s.dispatchTask(c, b)
+	case LoseTask:
+		return s.loseTask(c, b)
+	case ClaimTask:
+		return s.claimTask(c, b)
+	case DeliverRows:
+		return s.deliverRows(c, b)
+	case DeliverUsage:
+		return s.deliverUsage(c, b)
+	case FinishTask:
+		return s.finishTask(c, b)
+	case BookUsage:
+		return s.bookUsage(b)
+	default:
+		return decision{}, fault.New(fault.Invalid, "unknown_command", "there is no command %T", c.Body)
+	}
+}
+
+// allowed says whether a role may send a command at all; the API has checked
+// this too.
+func allowed(c Command) error {
+	var roles []Role
+	switch c.Body.(type) {
+	case SetFlags:
+		roles = []Role{RoleOperator}
+	case ClaimTask, DeliverRows, DeliverUsage, FinishTask:
+		roles = []Role{RoleWorker}
+	case DispatchTask, LoseTask, ExternalEdit:
+		roles = []Role{RoleSystem}
+	case BookUsage:
+		roles = []Role{RoleSystem, RoleWorker, RoleSeam}
+	case CreateJob:
+		roles = []Role{RoleUser, RoleOperator, RoleSystem, RoleSeam}
+	default:
+		roles = []Role{RoleUser, RoleOperator}
+	}
+	for _, r := range roles {
+		if c.Actor.Role == r {
+			return nil
+		}
+	}
+	return fault.New(fault.Forbidden, "forbidden", "the role %s may not send %s", c.Actor.Role, c.Body.Type())
+}
+
+func (s *State) setFlags(b SetFlags) (decision, error) {
+	if b.Flags == s.flags {
+		return unchanged("flags", "")
+	}
+	return changed("flags", FlagsPut(b))
+}
+
+// Apply puts an event into the state. Applying an event twice gives the same
+// state.
+func (s *State) Apply(e Event) {
+	switch e := e.(type) {
+	case OverlayPut:
+		s.applyOverlay(e)
+	case InstallPut:
+		s.install = e.Install
+	case ExternalRefused:
+		if e.Why == "" {
+			s.externals.Delete(e.Path)
+		} else {
+			s.externals.Set(e.Path, e.Why)
+		}
+	case FlagsPut:
+		s.flags = e.Flags
+	case DatasetPut:
+		s.datasets.Set(e.Dataset.DatasetRef, e.Dataset)
+		if v, _ := s.versions.Get(e.Dataset.Name); e.Dataset.Version > v {
+			s.versions.Set(e.Dataset.Name, e.Dataset.Version)
+		}
+	case HoldoutUsed:
+		s.holdouts.Set(e.SplitHash, e.Uses)
+	case JobPut:
+		s.jobs.Set(string(e.Job.Job.JobID), e.Job)
+		if e.Job.Task != nil {
+			s.tasks.Set(string(e.Job.Task.ID), e.Job.Job.JobID)
+		}
+	case CandidatePut:
+		s.candidates.Set(string(e.Candidate.CandidateID), e.Candidate)
+		if e.Summary != nil {
+			s.summaries.Set(string(e.Candidate.CandidateID), e.Summary)
+		}
+	case RowsPut:
+		for _, r := range e.Rows {
+			s.rows.Set(rowKey(e.JobID, r.Key()), r)
+		}
+	case UsagePut:
+		s.applyUsage(e.Rows)
+	default:
+		panic(fmt.Sprintf("ec: no rule to apply %T", e)) // an event of ours that Apply does not know
+	}
+}
+
+func (s *State) applyOverlay(e OverlayPut) {
+	id := e.Overlay.Record.Frontmatter.ID
+	if old, ok := s.overlays.Get(string(id)); ok {
+		for _, a := range old.Record.Frontmatter.DeprecatedAliases {
+			if owner, _ := s.aliases.Get(a); owner == id {
+				s.aliases.Delete(a)
+			}
+		}
+	}
+	s.overlays.Set(string(id), e.Overlay)
+	for _, a := range e.Overlay.Record.Frontmatter.DeprecatedAliases {
+		s.aliases.Set(a, id)
+	}
+}
+
+func rowKey(job contracts.UUID, k contracts.MeasurementKey) string {
+	return fmt.Sprintf("%s\x00%s\x00%02d\x00%s", job, k.Arm, k.Run, k.ExampleID)
+}

@@ -1,0 +1,193 @@
+package ec
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/elnor/promptlab/contracts"
+)
+
+// The layout of the data root. Folders end in a slash.
+const (
+	dirTemplates  = "system/overlays/templates/"
+	dirArchived   = "system/overlays/archived/"
+	dirHistory    = "system/overlays/history/"
+	pathIndex     = "system/overlays/index.json"
+	pathMetadata  = "system/overlays/metadata.json"
+	pathManifest  = "system/overlays/preset_manifest.json"
+	pathInstall   = "system/overlays/install_state.json"
+	pathFlags     = "system/prompt_lab/feature_flags.json"
+	dirQueue      = "system/prompt_lab/worker/queue/"
+	dirCandidates = "system/prompt_lab/results/candidates/"
+	dirSummaries  = "system/prompt_lab/results/replay_summaries/"
+	dirDatasets   = "system/prompt_lab/datasets/"
+	pathHoldouts  = "system/prompt_lab/measurements/holdout_uses.json"
+	dirRows       = "system/prompt_lab/measurements/"
+	dirUsage      = "system/prompt_lab/usage/"
+	dirAudit      = "system/audit/"
+)
+
+// Watched lists the folders whose files people may edit by hand.
+func Watched() []string { return []string{dirTemplates, dirArchived} }
+
+// Doc is the new content of one document; a nil Body removes it.
+type Doc struct {
+	Path string
+	Body []byte
+}
+
+// Line is one line for a stream.
+type Line struct {
+	Stream string
+	Body   []byte
+}
+
+// Change is what a command does to the files, all of it or nothing.
+type Change struct {
+	Docs  []Doc
+	Lines []Line
+}
+
+// queueFolder is where a job's document lies in each status.
+func queueFolder(status contracts.PromptLabJobStatus) string {
+	switch status {
+	case contracts.JobQueued:
+		return "pending/"
+	case contracts.JobRunning:
+		return "running/"
+	case contracts.JobCompleted, contracts.JobStale:
+		return "completed/"
+	default:
+		return "failed/"
+	}
+}
+
+func jobPath(j *Job) string {
+	return dirQueue + queueFolder(j.Job.Status) + string(j.Job.JobID) + ".json"
+}
+
+func overlayPath(o *Overlay) string {
+	if o.Archived() {
+		return dirArchived + string(o.Record.Frontmatter.ID) + ".md"
+	}
+	return dirTemplates + string(o.Record.Frontmatter.ID) + ".md"
+}
+
+// overlayKept is what is kept of an overlay beside its file.
+type overlayKept struct {
+	SchemaVersion   int                     `json:"schema_version"`
+	Source          contracts.OverlaySource `json:"source"`
+	CreatedAt       contracts.Time          `json:"created_at"`
+	UpdatedAt       contracts.Time          `json:"updated_at"`
+	ArchivedAt      *contracts.Time         `json:"archived_at,omitempty"`
+	Revision        int                     `json:"revision"`
+	LastLabTestedAt *contracts.Time         `json:"last_lab_tested_at,omitempty"`
+}
+
+func keptPath(id contracts.OverlayID) string { return dirHistory + string(id) + "/record.json" }
+
+func historyPath(id contracts.OverlayID, revision int) string {
+	return fmt.Sprintf("%s%s/%06d.md", dirHistory, id, revision)
+}
+
+func datasetPath(d *contracts.Dataset) string {
+	return fmt.Sprintf("%s%s@%d.json", dirDatasets, d.Name, d.Version)
+}
+
+func mustJSON(v any) []byte {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic("ec: encode document: " + err.Error()) // our own types only
+	}
+	return append(b, '\n')
+}
+
+func mustLine(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("ec: encode line: " + err.Error()) // our own types only
+	}
+	return b
+}
+
+// changeOf says what an event does to the files. s is the state after it.
+func (s *State) changeOf(e Event, into *Change) {
+	put := func(path string, body []byte) { into.Docs = append(into.Docs, Doc{path, body}) }
+	switch e := e.(type) {
+	case OverlayPut:
+		s.overlayChange(e, put)
+	case InstallPut:
+		put(pathInstall, mustJSON(e.Install))
+	case FlagsPut:
+		put(pathFlags, mustJSON(e.Flags))
+	case DatasetPut:
+		put(datasetPath(e.Dataset), mustJSON(e.Dataset))
+	case HoldoutUsed:
+		uses := contracts.Map[int]{}
+		s.holdouts.Scan(func(k string, v int) bool { uses[k] = v; return true })
+		put(pathHoldouts, mustJSON(uses))
+	case JobPut:
+		if e.Previous != nil && jobPath(e.Previous) != jobPath(e.Job) {
+			put(jobPath(e.Previous), nil)
+		}
+		put(jobPath(e.Job), mustJSON(e.Job))
+	case CandidatePut:
+		put(dirCandidates+string(e.Candidate.CandidateID)+".json", mustJSON(e.Candidate))
+		if e.Summary != nil {
+			put(dirSummaries+string(e.Candidate.CandidateID)+".json", mustJSON(e.Summary))
+		}
+	case RowsPut:
+		for _, r := range e.Rows {
+			into.Lines = append(into.Lines, Line{dirRows + string(e.JobID) + ".jsonl", mustLine(r)})
+		}
+	case UsagePut:
+		for _, r := range e.Rows {
+			into.Lines = append(into.Lines, Line{dirUsage + r.At.Format("2006-01") + ".jsonl", mustLine(r)})
+		}
+	case ExternalRefused: // the file is the person's; nothing is written
+	}
+}
+
+func (s *State) overlayChange(e OverlayPut, put func(string, []byte)) {
+	id := e.Overlay.Record.Frontmatter.ID
+	if p := e.Previous; p != nil {
+		if overlayPath(p) != overlayPath(e.Overlay) {
+			put(overlayPath(p), nil)
+		}
+		if p.FileHash != e.Overlay.FileHash {
+			put(historyPath(id, p.Revision), []byte(p.File))
+		}
+	}
+	if e.Previous == nil || e.Previous.FileHash != e.Overlay.FileHash || overlayPath(e.Previous) != overlayPath(e.Overlay) {
+		put(overlayPath(e.Overlay), []byte(e.Overlay.File))
+	}
+	put(keptPath(id), mustJSON(overlayKept{
+		SchemaVersion: 1, Source: e.Overlay.Record.Source, CreatedAt: e.Overlay.Record.CreatedAt, UpdatedAt: e.Overlay.Record.UpdatedAt,
+		ArchivedAt: e.Overlay.Record.ArchivedAt, Revision: e.Overlay.Revision, LastLabTestedAt: e.Overlay.Meta.LastLabTestedAt,
+	}))
+}
+
+// Derived renders the documents that can be rebuilt from the others: index and
+// metadata of the library.
+func (v *View) Derived() []Doc {
+	index := contracts.List[contracts.OverlayIndexEntry]{}
+	meta := contracts.List[contracts.OverlayMetadata]{}
+	v.s.overlays.Scan(func(_ string, o *Overlay) bool {
+		index = append(index, indexEntry(o))
+		meta = append(meta, o.Meta)
+		return true
+	})
+	return []Doc{{pathIndex, mustJSON(index)}, {pathMetadata, mustJSON(meta)}}
+}
+
+// overlayOfPath gives the id that a watched file stands for.
+func overlayOfPath(path string) (id contracts.OverlayID, archived, ok bool) {
+	name, found := strings.CutPrefix(path, dirTemplates)
+	if !found {
+		name, found = strings.CutPrefix(path, dirArchived)
+		archived = true
+	}
+	slug, md := strings.CutSuffix(name, ".md")
+	return contracts.OverlayID(slug), archived, found && md && !strings.Contains(slug, "/")
+}

@@ -1,0 +1,195 @@
+package ec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/evidence"
+	"github.com/elnor/promptlab/internal/fault"
+)
+
+// armSource is the incumbent's arm. It runs twice: run 1 is its own control.
+const armSource = "source"
+
+// measurePlan says which cells a measurement has, and which EC has already.
+func (s *State) measurePlan(j *Job, data *contracts.Dataset) *contracts.MeasurePlan {
+	plan := &contracts.MeasurePlan{
+		CriteriaHash: j.Detail.CriteriaHash,
+		Examples:     examples(data, j.Holdout),
+		Arms:         contracts.List[contracts.MeasureArm]{{Arm: armSource, Text: j.SourceText, Runs: 2}},
+	}
+	for _, id := range j.Detail.CandidateIDs {
+		if cand, ok := s.candidates.Get(string(id)); ok {
+			plan.Arms = append(plan.Arms, contracts.MeasureArm{Arm: cand.CandidateHash, Text: cand.CandidateText, Runs: 1})
+		}
+	}
+	for _, r := range s.rowsOf(j.Job.JobID) {
+		plan.Done = append(plan.Done, r.Key())
+	}
+	return plan
+}
+
+// rowsOf gives a job's measured rows in the order of their keys.
+func (s *State) rowsOf(job contracts.UUID) []contracts.MeasurementRow {
+	prefix := string(job) + "\x00"
+	var out []contracts.MeasurementRow
+	s.rows.Ascend(prefix, func(key string, r contracts.MeasurementRow) bool {
+		if !strings.HasPrefix(key, prefix) {
+			return false
+		}
+		out = append(out, r)
+		return true
+	})
+	return out
+}
+
+// deliverRows takes the rows that belong to the plan and are not there yet.
+func (s *State) deliverRows(_ Command, b DeliverRows) (decision, error) {
+	j, err := s.fenced(b.TaskID, b.In.Dispatch, b.In.Token)
+	if err != nil {
+		return decision{}, err
+	}
+	if j.Task.Kind != contracts.TaskMeasure {
+		return decision{}, fault.New(fault.Conflict, "conflict", "this task measures nothing")
+	}
+	arms := map[string]int{armSource: 2}
+	for _, id := range j.Detail.CandidateIDs {
+		if cand, ok := s.candidates.Get(string(id)); ok {
+			arms[cand.CandidateHash] = 1
+		}
+	}
+	var fresh []contracts.MeasurementRow
+	var details []fault.Detail
+	seen := map[contracts.MeasurementKey]bool{}
+	for i, r := range b.In.Rows {
+		runs, known := arms[r.Arm]
+		if !known || r.Run >= runs || !slices.Contains(j.Holdout, r.ExampleID) {
+			details = append(details, fault.Detail{Field: fmt.Sprintf("rows[%d]", i), Rule: "foreign", Message: "is no cell of this measurement"})
+			continue
+		}
+		if _, have := s.rows.Get(rowKey(j.Job.JobID, r.Key())); !have && !seen[r.Key()] {
+			seen[r.Key()] = true
+			fresh = append(fresh, r)
+		}
+	}
+	if len(details) > 0 {
+		return decision{}, fault.Validation(details)
+	}
+	if len(fresh) == 0 {
+		return unchanged(string(j.Job.JobID), "all rows were there")
+	}
+	return changed(string(j.Job.JobID), RowsPut{JobID: j.Job.JobID, Rows: fresh})
+}
+
+// measuredResult turns the rows into evidence. The worker's own opinion of
+// them is not asked for.
+func (s *State) measuredResult(c Command, old, j *Job, r contracts.PromptLabJobResult) ([]Event, error) {
+	if r.EndedBy == contracts.EndedByBudget {
+		j.Detail.Warnings = append(j.Detail.Warnings, contracts.Warning{Code: "budget_exhausted", Message: "the budget ran out while measuring; raise it and run the job again"})
+		j.end(c.At, contracts.JobCompleted, "", "")
+		j.Detail.EndedBy = contracts.EndedByBudget
+		events := s.dropUnmeasured(j, "the budget ran out before the measurement was complete")
+		return append(events, JobPut{Job: j, Previous: old, What: "completed"}), nil
+	}
+	if missing := s.missingCells(j); missing > 0 {
+		return s.failedTask(c, old, j, contracts.FailTemporary, fmt.Sprintf("the measurement lacks %d answers", missing)), nil
+	}
+	report, m, err := s.judge(j)
+	if err != nil {
+		return nil, err
+	}
+	if report.Control != nil {
+		block := evidenceBlock(*report.Control)
+		j.Detail.Control = &block
+	}
+	events := make([]Event, 0, len(report.Finalists)+2)
+	for i, v := range report.Finalists {
+		cand, ok := s.candidates.Get(v.ID)
+		if !ok {
+			continue
+		}
+		events = append(events, s.labelled(j, cand, v, m.Finalists[i]))
+	}
+	j.end(c.At, contracts.JobCompleted, "", "")
+	events = append(events, s.tested(c, j)...)
+	return append(events, JobPut{Job: j, Previous: old, What: "completed"}), nil
+}
+
+func (s *State) missingCells(j *Job) int {
+	arms := 2 + len(j.Detail.CandidateIDs)
+	return arms*len(j.Holdout) - len(s.rowsOf(j.Job.JobID))
+}
+
+// judge builds the measurement of a job and asks package evidence for its labels.
+func (s *State) judge(j *Job) (evidence.Report, evidence.Measurement, error) {
+	slicesOf := map[string]string{}
+	if data, ok := s.datasets.Get(j.Job.DatasetRef); ok {
+		for _, r := range data.Rows {
+			slicesOf[r.ExampleID] = r.Slice
+		}
+	}
+	scores := map[string][]evidence.Score{}
+	failed := map[string][]string{}
+	for _, r := range s.rowsOf(j.Job.JobID) {
+		arm := r.Arm
+		if r.Run > 0 {
+			arm += "/control"
+		}
+		scores[arm] = append(scores[arm], evidence.Score{ExampleID: r.ExampleID, Slice: slicesOf[r.ExampleID], Value: r.Score})
+		if r.MustFailed {
+			failed[arm] = append(failed[arm], r.ExampleID)
+		}
+	}
+	control := evidence.Pair(scores[armSource], scores[armSource+"/control"])
+	m := evidence.Measurement{
+		CriteriaHash: j.Detail.CriteriaHash, HoldoutSize: len(j.Holdout), HoldoutUses: j.Detail.Split.Uses,
+		Tried: len(j.Detail.CandidateIDs), Control: &control,
+	}
+	if o := j.Detail.Optimizer; o != nil && o.Tried > m.Tried {
+		m.Tried = o.Tried
+	}
+	for _, id := range j.Detail.CandidateIDs {
+		cand, ok := s.candidates.Get(string(id))
+		if !ok {
+			continue
+		}
+		m.Finalists = append(m.Finalists, evidence.Finalist{
+			ID: string(id), Pairs: evidence.Pair(scores[armSource], scores[cand.CandidateHash]), MustPassFailed: failed[cand.CandidateHash],
+		})
+	}
+	report, err := evidence.Judge(j.Criteria, m)
+	if err != nil {
+		return report, m, fmt.Errorf("judge the measurement: %w", err)
+	}
+	return report, m, nil
+}
+
+// labelled is a candidate with its evidence: it waits for a person now.
+func (s *State) labelled(j *Job, old *contracts.PromptCandidate, v evidence.Judgement, f evidence.Finalist) CandidatePut {
+	cand := *old
+	cand.EvidenceLabel = contracts.EvidenceLabel(v.Label)
+	block := evidenceBlock(v.Comparison)
+	cand.Evidence = &block
+	cand.LabelReasons = v.Reasons
+	cand.State, cand.StateReason, cand.Reviewable = contracts.CandidatePending, "", true
+	cand.ReplaySummaryRef = "replay_summaries/" + string(cand.CandidateID)
+	arm := make([]evidence.Score, 0, len(f.Pairs.Examples))
+	for _, e := range f.Pairs.Examples {
+		value := e.Arm
+		arm = append(arm, evidence.Score{ExampleID: e.ExampleID, Slice: e.Slice, Value: &value})
+	}
+	lower := evidence.LowerMean(arm)
+	sum := &contracts.PromptLabReplaySummary{
+		ExamplesRun: len(j.Holdout), ExamplesSucceeded: len(arm), EvidenceLabel: cand.EvidenceLabel, LowerConfidenceBound: &lower,
+	}
+	return CandidatePut{Candidate: &cand, Summary: sum}
+}
+
+func evidenceBlock(c evidence.Comparison) contracts.EvidenceBlock {
+	return contracts.EvidenceBlock{
+		Slice: c.Slice, N: c.N, MeanArm: c.MeanArm, MeanAgainst: c.MeanAgainst, Difference: c.Difference,
+		LowerBound: c.LowerBound, UpperBound: c.UpperBound, Verdict: string(c.Verdict), Unscored: c.Unscored, Wins: c.Wins, Losses: c.Losses,
+	}
+}

@@ -1,0 +1,270 @@
+package ec
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/ec/frontmatter"
+	"github.com/elnor/promptlab/ec/lint"
+	"github.com/elnor/promptlab/internal/fault"
+)
+
+// classifierVersion names the rule by which labels are derived: those of the
+// author, and nothing added.
+const classifierVersion = "author-labels/1"
+
+// makeOverlay builds an overlay from its file; times and source are the caller's.
+func makeOverlay(fm contracts.OverlayTemplateFrontmatter, body, file string) *Overlay {
+	return &Overlay{
+		Record: contracts.OverlayTemplateRecord{Frontmatter: fm, Body: body, BodyHash: contracts.Hash(body)},
+		Meta: contracts.OverlayMetadata{
+			OverlayID: fm.ID, StructureLabels: slices.Clone(fm.StructureLabels), ClassifierVersion: classifierVersion,
+			EvidenceLabel: contracts.LabelNone, RecommendationEligible: !fm.RequiresExplicitInvocation,
+			PromptLabEligible: true,
+		},
+		Revision: 1, File: file, FileHash: contracts.HashBytes([]byte(file)),
+	}
+}
+
+// resolve finds an overlay by id or by an alias it once had.
+func (s *State) resolve(id contracts.OverlayID) (*Overlay, bool) {
+	if o, ok := s.overlays.Get(string(id)); ok {
+		return o, true
+	}
+	if now, ok := s.aliases.Get(string(id)); ok {
+		return s.overlays.Get(string(now))
+	}
+	return nil, false
+}
+
+// library lets lint look at the overlays of a state.
+type library struct{ s *State }
+
+// Frontmatter gives the header of an overlay, archived or not.
+func (l library) Frontmatter(id contracts.OverlayID) (fm contracts.OverlayTemplateFrontmatter, archived, ok bool) {
+	o, ok := l.s.overlays.Get(string(id))
+	if !ok {
+		return fm, false, false
+	}
+	return o.Record.Frontmatter, o.Archived(), true
+}
+
+// AliasOwner gives the overlay that once had this id.
+func (l library) AliasOwner(alias string) (contracts.OverlayID, bool) { return l.s.aliases.Get(alias) }
+
+// Each calls fn for every overlay until it returns false.
+func (l library) Each(fn func(contracts.OverlayTemplateFrontmatter, bool) bool) {
+	l.s.overlays.Scan(func(_ string, o *Overlay) bool { return fn(o.Record.Frontmatter, o.Archived()) })
+}
+
+func (s *State) createOverlay(c Command, b CreateOverlay) (decision, error) {
+	rec, err := s.cleanRecord(b.Record, nil)
+	if err != nil {
+		return decision{}, err
+	}
+	if err := s.validate(rec, lint.Create); err != nil {
+		return decision{}, err
+	}
+	file := frontmatter.Format(rec.Frontmatter, rec.Body)
+	o := makeOverlay(rec.Frontmatter, rec.Body, string(file))
+	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = contracts.SourceUser, c.At, c.At
+	return changed(string(rec.Frontmatter.ID), OverlayPut{Overlay: o, What: contracts.EventOverlayInstalled})
+}
+
+// cleanRecord brings a client's record into stored form: what EC owns is EC's.
+func (s *State) cleanRecord(rec contracts.OverlayTemplateRecord, old *Overlay) (contracts.OverlayTemplateRecord, error) {
+	rec.Body = contracts.Normalize(rec.Body)
+	hash := contracts.Hash(rec.Body)
+	if rec.BodyHash != "" && rec.BodyHash != hash {
+		return rec, fault.New(fault.Invalid, "hash_mismatch", "body_hash is not the hash of the body").
+			With(fault.Detail{Field: "body_hash", Rule: "hash_mismatch", Message: "leave it out or send the right hash"})
+	}
+	rec.BodyHash = hash
+	if old == nil {
+		if rec.Frontmatter.Preset || rec.Source == contracts.SourcePreset {
+			field := "frontmatter.preset"
+			if rec.Source == contracts.SourcePreset {
+				field = "source"
+			}
+			return rec, fault.Validation([]fault.Detail{{Field: field, Rule: "preset_reserved", Message: "only the preset pack may say that it is a preset"}})
+		}
+		return rec, nil
+	}
+	if rec.Frontmatter.Preset && !old.Record.Frontmatter.Preset {
+		return rec, fault.Validation([]fault.Detail{{Field: "frontmatter.preset", Rule: "preset_reserved", Message: "only the preset pack may say that it is a preset"}})
+	}
+	rec.Frontmatter.Preset = old.Record.Frontmatter.Preset
+	return rec, nil
+}
+
+// validate runs the save-time rules against the library as it is.
+func (s *State) validate(rec contracts.OverlayTemplateRecord, op lint.Operation) error {
+	return lint.Validate(lint.Candidate{Frontmatter: rec.Frontmatter, Body: rec.Body}, library{s},
+		lint.Options{Operation: op, Origin: lint.Person}).Err()
+}
+
+// Warnings says what is worth knowing about a stored overlay.
+func (v *View) Warnings(id contracts.OverlayID) contracts.List[contracts.Warning] {
+	o, ok := v.s.resolve(id)
+	if !ok {
+		return nil
+	}
+	res := lint.Validate(lint.Candidate{Frontmatter: o.Record.Frontmatter, Body: o.Record.Body}, library{v.s}, lint.Options{Operation: lint.Install, Origin: lint.Person})
+	var out contracts.List[contracts.Warning]
+	for _, w := range res.Warnings {
+		out = append(out, contracts.Warning{Code: w.Rule, Subject: w.Field, Message: w.Message})
+	}
+	return out
+}
+
+func (s *State) find(id contracts.OverlayID, ifMatch string) (*Overlay, error) {
+	o, ok := s.overlays.Get(string(id))
+	if !ok {
+		return nil, noOverlay(id)
+	}
+	if ifMatch != "" && strings.Trim(strings.TrimPrefix(ifMatch, "W/"), `"`) != o.FileHash {
+		return nil, fault.New(fault.PreconditionFailed, "precondition_failed", "the overlay has changed since you read it; read it again")
+	}
+	return o, nil
+}
+
+func (s *State) updateOverlay(c Command, b UpdateOverlay) (decision, error) {
+	old, err := s.find(b.OverlayID, b.IfMatch)
+	if err != nil {
+		return decision{}, err
+	}
+	if b.Record.Frontmatter.ID != b.OverlayID {
+		return decision{}, fault.Validation([]fault.Detail{{Field: "frontmatter.id", Rule: "id_mismatch", Message: "is not the id in the path; ids never change"}})
+	}
+	if old.Archived() {
+		return decision{}, fault.New(fault.Conflict, "overlay_archived", "the overlay is archived; restore it first")
+	}
+	rec, err := s.cleanRecord(b.Record, old)
+	if err != nil {
+		return decision{}, err
+	}
+	if err := s.validate(rec, lint.Update); err != nil {
+		return decision{}, err
+	}
+	file, err := frontmatter.Update([]byte(old.File), rec.Frontmatter, rec.Body)
+	if err != nil {
+		return decision{}, err
+	}
+	return s.putOverlay(c, old, rec.Frontmatter, rec.Body, string(file))
+}
+
+// putOverlay replaces an overlay's text by an accepted one.
+func (s *State) putOverlay(c Command, old *Overlay, fm contracts.OverlayTemplateFrontmatter, body, file string) (decision, error) {
+	if file == old.File {
+		return unchanged(string(fm.ID), "")
+	}
+	o := makeOverlay(fm, body, file)
+	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = old.Record.Source, old.Record.CreatedAt, c.At
+	o.Record.ArchivedAt = old.Record.ArchivedAt
+	o.Revision = old.Revision + 1
+	o.Meta.LastLabTestedAt, o.Meta.LastFeedbackAt = old.Meta.LastLabTestedAt, old.Meta.LastFeedbackAt
+	events := []Event{OverlayPut{Overlay: o, Previous: old, What: contracts.EventOverlayUpdated}}
+	return changed(string(fm.ID), append(events, s.modified(o)...)...)
+}
+
+// modified marks a preset that a person has changed: the pack leaves it alone.
+func (s *State) modified(o *Overlay) []Event {
+	p, ok := s.install.Presets[string(o.Record.Frontmatter.ID)]
+	if !ok || p.UserModified == (p.FileHash != o.FileHash) {
+		return nil
+	}
+	p.UserModified = p.FileHash != o.FileHash
+	next := s.install
+	next.Presets = contracts.Map[InstalledPreset]{}
+	for k, v := range s.install.Presets {
+		next.Presets[k] = v
+	}
+	next.Presets[string(o.Record.Frontmatter.ID)] = p
+	return []Event{InstallPut{next}}
+}
+
+func (s *State) archiveOverlay(c Command, b ArchiveOverlay) (decision, error) {
+	old, err := s.find(b.OverlayID, b.IfMatch)
+	if err != nil {
+		return decision{}, err
+	}
+	if old.Archived() {
+		return unchanged(string(b.OverlayID), "")
+	}
+	o := *old
+	o.Record.ArchivedAt, o.Record.UpdatedAt = &c.At, c.At
+	return changed(string(b.OverlayID), OverlayPut{Overlay: &o, Previous: old, What: contracts.EventOverlayArchived})
+}
+
+func (s *State) restoreOverlay(c Command, b RestoreOverlay) (decision, error) {
+	old, err := s.find(b.OverlayID, b.IfMatch)
+	if err != nil {
+		return decision{}, err
+	}
+	if !old.Archived() {
+		return unchanged(string(b.OverlayID), "")
+	}
+	o := *old
+	o.Record.ArchivedAt, o.Record.UpdatedAt = nil, c.At
+	return changed(string(b.OverlayID), OverlayPut{Overlay: &o, Previous: old, What: contracts.EventOverlayRestored})
+}
+
+// externalEdit takes in what somebody did to a file with an editor, or says why
+// it cannot: the file stays as the person left it, the library keeps the last
+// good text.
+func (s *State) externalEdit(c Command, b ExternalEdit) (decision, error) {
+	id, archived, ok := overlayOfPath(b.Path)
+	if !ok {
+		return unchanged(b.Path, "not an overlay file")
+	}
+	refuse := func(why string) (decision, error) {
+		if old, _ := s.externals.Get(b.Path); old == why {
+			return unchanged(b.Path, why)
+		}
+		d, _ := changed(b.Path, ExternalRefused{b.Path, why})
+		d.receipt.Note = why
+		return d, nil
+	}
+	if b.Gone {
+		return refuse("the file was removed by hand; its text is kept: write the file again, or archive the overlay")
+	}
+	doc, err := frontmatter.Parse(b.Body)
+	if err != nil {
+		return refuse(err.Error())
+	}
+	if doc.Frontmatter.ID != id {
+		return refuse("the file's name and the id in its header differ")
+	}
+	old, known := s.overlays.Get(string(id))
+	rec := contracts.OverlayTemplateRecord{Frontmatter: doc.Frontmatter, Body: doc.Body}
+	if known && old.Archived() != archived {
+		return refuse("an overlay is moved with the archive and restore commands, not by moving its file")
+	}
+	if rec, err = s.cleanRecord(rec, old); err == nil {
+		op := lint.Create
+		if known {
+			op = lint.Update
+		}
+		err = s.validate(rec, op)
+	}
+	if err != nil {
+		return refuse(err.Error())
+	}
+	var d decision
+	if known {
+		d, err = s.putOverlay(c, old, rec.Frontmatter, rec.Body, string(b.Body))
+	} else {
+		o := makeOverlay(rec.Frontmatter, rec.Body, string(b.Body))
+		o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = contracts.SourceUser, c.At, c.At
+		d, err = changed(string(id), OverlayPut{Overlay: o, What: contracts.EventOverlayInstalled})
+	}
+	if err != nil {
+		return decision{}, err
+	}
+	if _, refused := s.externals.Get(b.Path); refused {
+		d.events = append(d.events, ExternalRefused{Path: b.Path})
+		d.receipt.Changed = true
+	}
+	return d, nil
+}

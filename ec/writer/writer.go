@@ -1,0 +1,281 @@
+// Package writer is the single owner of the state. One goroutine takes commands
+// in batches, decides them, makes the batch durable with one journal write, and
+// publishes an immutable view; only then does it answer. Readers never meet it.
+//
+// It does not know what commands mean (ec) nor how bytes are kept (ec/store).
+package writer
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/ec"
+	"github.com/elnor/promptlab/ec/feed"
+	"github.com/elnor/promptlab/ec/store"
+	"github.com/elnor/promptlab/internal/fault"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Store keeps the bytes.
+type Store interface {
+	ec.Source
+	Commit(batch []store.Change) error
+	Accept(path string, body []byte)
+	Err() error
+}
+
+// Config is what a writer needs.
+type Config struct {
+	Store   Store
+	Feed    *feed.Feed // may be nil
+	Policy  ec.Policy
+	Now     func() time.Time // the one clock of the domain
+	Log     *slog.Logger
+	Metrics prometheus.Registerer // may be nil
+	Derive  time.Duration         // how soon index and metadata follow a change; default 1 s
+}
+
+// maxBatch bounds how many commands share one journal write.
+const maxBatch = 256
+
+// Writer implements ec.Service.
+type Writer struct {
+	cfg     Config
+	state   *ec.State
+	view    atomic.Pointer[published]
+	queue   chan request
+	edits   chan store.Edit
+	done    chan struct{} // closed when Run has ended
+	metrics *metrics
+	stale   bool // index and metadata are behind the state
+}
+
+type published struct {
+	view    *ec.View
+	changed chan struct{} // closed when the next view is there
+}
+
+type request struct {
+	ctx   context.Context //nolint:containedctx // lives as long as the call that waits for it
+	cmd   ec.Command
+	reply chan reply
+}
+
+type reply struct {
+	receipt ec.Receipt
+	err     error
+}
+
+// Open loads the state. It starts nothing.
+func Open(cfg Config) (*Writer, error) {
+	if cfg.Derive == 0 {
+		cfg.Derive = time.Second
+	}
+	state, err := ec.Load(cfg.Store, cfg.Policy)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{
+		cfg: cfg, state: state, queue: make(chan request), done: make(chan struct{}),
+		edits:   make(chan store.Edit, 64), // a burst of saved files; more are found by the next rescan
+		metrics: newMetrics(cfg.Metrics),
+		stale:   true,
+	}
+	w.view.Store(&published{ec.NewView(state.Copy()), make(chan struct{})})
+	return w, nil
+}
+
+// View gives the current view.
+func (w *Writer) View() *ec.View { return w.view.Load().view }
+
+// Changed gives a channel that is closed when a newer view than the current one
+// is there.
+func (w *Writer) Changed() <-chan struct{} { return w.view.Load().changed }
+
+// Edit tells the writer of a file that somebody else changed. It never blocks:
+// what does not fit is found by the store's next rescan.
+func (w *Writer) Edit(e store.Edit) {
+	select {
+	case w.edits <- e:
+	default:
+	}
+}
+
+// Do hands in a command and waits for its outcome. A caller that gives up before
+// its turn changes nothing; once the writer has taken the command it is waited
+// for, so that nobody is told "cancelled" about a command that happened.
+func (w *Writer) Do(ctx context.Context, c ec.Command) (ec.Receipt, error) {
+	if c.ID == "" {
+		c.ID = uuid.Must(uuid.NewV7()).String()
+	}
+	r := request{ctx, c, make(chan reply, 1)}
+	select {
+	case w.queue <- r:
+	case <-ctx.Done():
+		return ec.Receipt{}, fault.Wrap(fault.Unavailable, "ec_unavailable", ctx.Err(), "the request was given up before it was taken")
+	case <-w.done:
+		return ec.Receipt{}, w.unavailable()
+	}
+	a := <-r.reply // Run answers everything it has taken
+	return a.receipt, a.err
+}
+
+func (w *Writer) unavailable() error {
+	return fault.Wrap(fault.Unavailable, "ec_unavailable", w.cfg.Store.Err(), "the store takes no changes now; if this was a change, its outcome is unknown: repeat it with the same key")
+}
+
+// Run takes commands until the context ends. An error means that the store is
+// broken: the process should end, and the next start recovers.
+func (w *Writer) Run(ctx context.Context) error {
+	defer close(w.done)
+	tick := time.NewTicker(w.cfg.Derive)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case r := <-w.queue:
+			err = w.batch(r)
+		case e := <-w.edits:
+			err = w.external(e)
+		case <-tick.C:
+			err = w.derive()
+		case <-ctx.Done():
+			return w.derive()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// batch performs the first command and all that wait behind it, then makes them
+// durable together.
+func (w *Writer) batch(first request) error {
+	var taken []request
+	var answers []reply
+	var changes []store.Change
+	var live []contracts.LiveEvent
+	for r, more := first, true; more; r, more = w.next(len(taken)) {
+		r.cmd.At = contracts.At(w.cfg.Now()) // here and nowhere else
+		out, err := w.state.Perform(r.cmd)
+		taken = append(taken, r)
+		answers = append(answers, reply{out.Receipt, err})
+		if err == nil && !out.Repeated {
+			changes = append(changes, storeChange(out.Change))
+			live = append(live, out.Live...)
+			w.log(r, out)
+		}
+	}
+	err := w.commit(changes, live)
+	for i, r := range taken {
+		if err != nil {
+			answers[i] = reply{err: w.unavailable()}
+		}
+		r.reply <- answers[i]
+	}
+	w.metrics.batch(len(taken), len(changes))
+	return err
+}
+
+func (w *Writer) next(have int) (request, bool) {
+	if have >= maxBatch {
+		return request{}, false
+	}
+	select {
+	case r := <-w.queue:
+		return r, true
+	default:
+		return request{}, false
+	}
+}
+
+func (w *Writer) commit(changes []store.Change, live []contracts.LiveEvent) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	if err := w.cfg.Store.Commit(changes); err != nil {
+		w.cfg.Log.Error("the store cannot be written", "error", err)
+		return err
+	}
+	w.stale = true
+	old := w.view.Load()
+	w.view.Store(&published{ec.NewView(w.state.Copy()), make(chan struct{})})
+	close(old.changed)
+	if w.cfg.Feed != nil {
+		w.cfg.Feed.Publish(live...)
+	}
+	return nil
+}
+
+func (w *Writer) log(r request, out ec.Outcome) {
+	w.cfg.Log.LogAttrs(r.ctx, slog.LevelInfo, "command",
+		slog.String("command", r.cmd.Body.Type()), slog.String("command_id", r.cmd.ID), slog.String("role", string(r.cmd.Actor.Role)),
+		slog.Uint64("revision", out.Receipt.Seq), slog.String("subject", out.Receipt.Subject), slog.Bool("changed", out.Receipt.Changed))
+}
+
+// derive brings index and metadata to the state.
+func (w *Writer) derive() error {
+	if !w.stale {
+		return nil
+	}
+	w.stale = false
+	var c store.Change
+	for _, d := range w.View().Derived() {
+		now, ok, err := w.cfg.Store.Read(d.Path)
+		if err != nil {
+			return err
+		}
+		if !ok || string(now) != string(d.Body) {
+			c.Docs = append(c.Docs, store.Doc{Path: d.Path, Body: d.Body})
+		}
+	}
+	if len(c.Docs) == 0 {
+		return nil
+	}
+	return w.cfg.Store.Commit([]store.Change{c})
+}
+
+// external takes in a hand edit, or notes why it cannot.
+func (w *Writer) external(e store.Edit) error {
+	cmd := ec.Command{
+		ID: uuid.Must(uuid.NewV7()).String(), At: contracts.At(w.cfg.Now()), Actor: ec.Actor{Role: ec.RoleSystem, Name: "external"},
+		Body: ec.ExternalEdit{Path: e.Path, Body: e.Body, Gone: e.Gone},
+	}
+	out, err := w.state.Perform(cmd)
+	if err != nil {
+		w.cfg.Log.Warn("a hand edit was not understood", "path", e.Path, "error", err)
+		return nil
+	}
+	if !e.Gone {
+		w.cfg.Store.Accept(e.Path, e.Body) // refused or not: the file stays as the person left it
+	}
+	w.log(request{ctx: context.Background(), cmd: cmd}, out)
+	return w.commit([]store.Change{withoutDoc(storeChange(out.Change), e)}, out.Live)
+}
+
+// withoutDoc leaves out the write of the very bytes that are in the file.
+func withoutDoc(c store.Change, e store.Edit) store.Change {
+	var kept []store.Doc
+	for _, d := range c.Docs {
+		if d.Path != e.Path || string(d.Body) != string(e.Body) {
+			kept = append(kept, d)
+		}
+	}
+	c.Docs = kept
+	return c
+}
+
+func storeChange(c ec.Change) store.Change {
+	out := store.Change{Docs: make([]store.Doc, len(c.Docs)), Lines: make([]store.Line, len(c.Lines))}
+	for i, d := range c.Docs {
+		out.Docs[i] = store.Doc{Path: d.Path, Body: d.Body}
+	}
+	for i, l := range c.Lines {
+		out.Lines[i] = store.Line{Stream: l.Stream, Body: l.Body}
+	}
+	return out
+}
