@@ -14,7 +14,7 @@ const (
 	growth     = 1.28 // of the text without pool bullets; below the usual limit of 1.3
 )
 
-// pool gives the bullets that children may carry: four that help, six decoys.
+// pool gives the bullets that children may carry: four that help, four decoys.
 func pool() []string {
 	return []string{
 		"- Add a `Decision:` line.",
@@ -25,8 +25,6 @@ func pool() []string {
 		"- Keep sentences short.",
 		"- Stay calm and friendly.",
 		"- Avoid needless jargon.",
-		"- Close with a thank-you.",
-		"- Number longer lists.",
 	}
 }
 
@@ -61,14 +59,15 @@ func (w *World) child(user, repeat string) (string, bool) {
 		i := draw("trim"+strconv.Itoa(len(bullets)), len(bullets))
 		bullets = slices.Delete(bullets, i, i+1)
 	}
+	exchange := len(parents) == 1 // a child of two keeps what it inherited
 	for i := range 1 + draw("how many", 2) {
-		bullets = w.grow(base, bullets, func(what string, n int) int { return draw(what+strconv.Itoa(i), n) })
+		bullets = grow(base, bullets, exchange, func(what string, n int) int { return draw(what+strconv.Itoa(i), n) })
 	}
 	return "<prompt>\n" + render(base, bullets) + "\n</prompt>", true
 }
 
 // grow adds a pool bullet, or exchanges one when there is no room.
-func (w *World) grow(base string, bullets []string, draw func(string, int) int) []string {
+func grow(base string, bullets []string, exchange bool, draw func(string, int) int) []string {
 	fresh := slices.DeleteFunc(pool(), func(b string) bool { return slices.Contains(bullets, b) })
 	if len(fresh) == 0 {
 		return bullets
@@ -77,7 +76,7 @@ func (w *World) grow(base string, bullets []string, draw func(string, int) int) 
 	if fits(base, next) {
 		return next
 	}
-	if len(bullets) > 0 {
+	if exchange && len(bullets) > 0 {
 		i := draw("out", len(bullets))
 		if next = slices.Delete(next, i, i+1); fits(base, next) {
 			return next

@@ -60,9 +60,11 @@
 //	</prompt>
 //
 // A child of one text gains one or two bullets from a pool of four that help and
-// six that do not; a child of two texts has the bullets of both first. A child
+// four that do not; a child of two texts has the bullets of both first. A child
 // has at most six pool bullets and stays below 1.28 times the length of its text
-// without them; when there is no room one of them is exchanged. Without a text
+// without them; when there is no room, a child of one text exchanges one of
+// them. A text needs about 350 bytes to have room for all four that help. The
+// request's seed makes another child of the same text. Without a text
 // to edit, and for judge, critic and rewrite calls, the answer is "[simulated]"
 // and a hash.
 package simulator

@@ -48,22 +48,19 @@ var (
 
 // facts reads an input; what it does not say is drawn from its hash.
 func (w *World) facts(input string) facts {
-	pick := func(what string, from []string) string {
-		return from[w.number("facts", what, input)%int64(len(from))]
-	}
-	find := func(p *regexp.Regexp, otherwise string) string {
+	find := func(p *regexp.Regexp, otherwise func() []string) string {
 		if m := p.FindStringSubmatch(input); m != nil {
 			return strings.TrimSpace(m[len(m)-1])
 		}
-		return otherwise
+		from := otherwise()
+		return from[w.number("facts", p.String(), input)%int64(len(from))]
 	}
-	day := w.number("facts", "date", input)
 	return facts{
-		topic:    find(topicPattern, pick("topic", topics())),
-		decision: find(decisionPattern, pick("decision", decisions())),
-		owner:    find(ownerPattern, pick("owner", owners())),
-		date:     find(datePattern, fmt.Sprintf("2026-%02d-%02d", 1+day%12, 1+day/12%28)),
-		risk:     find(riskPattern, pick("risk", risks())),
+		topic:    find(topicPattern, topics),
+		decision: find(decisionPattern, decisions),
+		owner:    find(ownerPattern, owners),
+		date:     find(datePattern, dates),
+		risk:     find(riskPattern, risks),
 	}
 }
 
@@ -85,6 +82,14 @@ func owners() []string {
 func risks() []string {
 	return []string{"a slow first run", "stale pages after the switch", "a full disk on small machines", "double messages to customers",
 		"broken links in old mails", "a longer sign-in", "missing rows in the first report", "time zones in old records"}
+}
+
+func dates() []string {
+	var out []string
+	for month := 1; month <= 12; month++ {
+		out = append(out, fmt.Sprintf("2026-%02d-15", month))
+	}
+	return out
 }
 
 // Example is one row for replay in the shape that data set files use.
