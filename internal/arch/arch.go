@@ -31,6 +31,7 @@ func Rules() map[string]Rule {
 		"internal/arch":    {},
 		"internal/problem": {Knows: []string{"contracts", "internal/fault"}},
 		"internal/life":    {},
+		"internal/trace":   {},
 
 		"contracts": {Knows: []string{"internal/fault"}, Forbidden: pure},
 		"prompt":    {Knows: []string{"contracts"}, Forbidden: pure},

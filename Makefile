@@ -1,0 +1,69 @@
+# Prompt Lab. `make` lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+GO ?= go
+VENV ?= .venv
+TOOLS := $(GO) tool -modfile=tools/go.mod
+PKGS := ./...
+
+.PHONY: help setup system build demo test test-go test-python check lint fmt race crash fuzz kill bench trace schema clean
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+system: ## install system packages (redis-server, python3-venv) when something is missing
+	@deploy/system-packages.sh
+
+setup: ## make the Python environment of the optimizer (hashed lock)
+	@worker/adapter/install.sh $(VENV)
+
+build: ## write bin/promptlab
+	@mkdir -p bin
+	$(GO) build -trimpath -o bin/promptlab ./cmd/promptlab
+
+demo: setup build ## run the main job end to end on the embedded default and show the outcome
+	@PROMPTLAB_PYTHON=$(abspath $(VENV))/bin/python bin/promptlab demo --exit
+
+test: system setup build test-python check race ## install what is needed, run every test
+
+test-go: ## Go tests without the race detector (quick)
+	$(GO) test $(PKGS)
+
+race: ## Go tests with the race detector
+	$(GO) test -race $(PKGS)
+
+test-python: setup ## tests and lint of the optimizer's adapter
+	@worker/adapter/check.sh $(VENV)
+
+check: lint ## lint, format, dead code, tidy modules
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) vet $(PKGS)
+	$(GO) mod tidy -diff
+
+lint: ## golangci-lint, pinned in tools/go.mod
+	$(TOOLS) golangci-lint run $(PKGS)
+
+fmt: ## format the code
+	gofmt -w $$(git ls-files '*.go')
+
+crash: ## the store under a simulated disk; LONG=1 for the campaign
+	$(GO) test ./ec/store/crashtest -count=1 -v -run 'TestCampaign|TestShort' $(if $(LONG),-args -disks 1000000)
+
+kill: ## kill -9 worker, EC, Python and Redis at random moments; N rounds each
+	$(GO) test ./cmd/promptlab/e2e -count=1 -v -run TestKills -args -kills $(or $(N),50)
+
+fuzz: ## each fuzz target for a minute (T=30s for less)
+	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+	  echo "== $$p $$f"; $(GO) test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(or $(T),60s) || exit 1; done; done
+
+bench: build ## speed as ratios measured in one run
+	$(GO) test ./cmd/promptlab/bench -run TestBench -count=1 -v -args -bench-table
+
+trace: ## write docs/requirements.md: each requirement with its tests
+	$(GO) test ./internal/trace -count=1 -update
+
+schema: ## rewrite JSON Schemas and golden files from the Go types
+	$(GO) test ./contracts -update
+
+clean: ## remove what was built
+	rm -rf bin $(VENV)
