@@ -1,0 +1,222 @@
+// Package app composes the servers: which parts run in one process, in which
+// order they start, and what each is handed. It decides nothing else; every
+// part is a package of its own that knows neither flags nor environment.
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/elnor/promptlab/api"
+	"github.com/elnor/promptlab/cmd/promptlab/internal/cli"
+	"github.com/elnor/promptlab/cmd/promptlab/internal/home"
+	"github.com/elnor/promptlab/ec"
+	"github.com/elnor/promptlab/ec/dispatch"
+	"github.com/elnor/promptlab/ec/dispatch/broker"
+	"github.com/elnor/promptlab/ec/remote"
+	"github.com/elnor/promptlab/internal/life"
+	"github.com/elnor/promptlab/worker"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Servers implements cli.Servers.
+type Servers struct{ Version string }
+
+// Up runs everything in one process.
+func (s Servers) Up(ctx context.Context, run cli.ServerRun) error { return s.serve(ctx, run, true) }
+
+// Serve runs EC with its API; workers are elsewhere.
+func (s Servers) Serve(ctx context.Context, run cli.ServerRun) error { return s.serve(ctx, run, false) }
+
+// Worker runs a worker for an EC elsewhere.
+func (s Servers) Worker(ctx context.Context, run cli.ServerRun) error {
+	b, err := broker.Open(broker.Config{RedisURL: run.Config.RedisURL, Log: run.Log})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	tasks, err := remote.NewClient(remote.Config{BaseURL: run.ECURL, Token: run.Token})
+	if err != nil {
+		return err
+	}
+	defer tasks.Close()
+	w, err := worker.New(workerConfig(run, tasks, b, nil))
+	if err != nil {
+		return err
+	}
+	return life.Run(ctx,
+		life.Part{Name: "worker", Run: w.Run},
+		life.Part{Name: "ready", Run: func(ctx context.Context) error {
+			if err := run.Ready(cli.Ready{Ready: home.Ready{PID: os.Getpid()}, Simulated: run.Config.Simulated()}); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		}},
+	)
+}
+
+// serve runs EC and its API, and with the worker the whole of it.
+func (s Servers) serve(ctx context.Context, run cli.ServerRun, withWorker bool) error {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	core, err := openCore(run, reg)
+	if err != nil {
+		return err
+	}
+	defer core.close(run.Log)
+	b, err := broker.Open(broker.Config{RedisURL: run.Config.RedisURL, Log: run.Log})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	door := dispatch.NewDoor(dispatch.DoorConfig{
+		EC: core.writer, Lease: run.Config.Worker.Lease, Log: run.Log,
+		Progress: func(e liveEvent) { core.feed.Publish(e) },
+	})
+	dispatcher, err := dispatch.New(dispatch.Config{
+		EC: core.writer, Door: door, Redis: b.Redis(), Log: run.Log, Metrics: reg,
+		Limit: max(run.Config.Worker.OptimizeLimit, run.Config.Worker.MeasureLimit) + 15*time.Minute,
+	})
+	if err != nil {
+		return err
+	}
+	ln, err := listen(ctx, run)
+	if err != nil {
+		return err
+	}
+	server, err := newAPI(run, s.Version, core, b, door, ln, reg)
+	if err != nil {
+		_ = ln.Close() // the reason is in err
+		return err
+	}
+	parts := []life.Part{
+		{Name: "store", Run: core.store.Run}, // stops last: everything below may still write
+		{Name: "writer", Run: core.writer.Run},
+		{Name: "dispatch", Run: dispatcher.Run},
+	}
+	if withWorker {
+		w, err := worker.New(workerConfig(run, door, b, reg))
+		if err != nil {
+			_ = ln.Close() // the reason is in err
+			return err
+		}
+		parts = append(parts, life.Part{Name: "worker", Run: w.Run})
+	}
+	parts = append(parts,
+		life.HTTP("api", ln, server.Handler(), run.Config.Worker.Grace),
+		life.Part{Name: "ready", Run: ready(run, server, ln)},
+	)
+	return life.Run(ctx, parts...)
+}
+
+// listen binds the address; anything but loopback has been refused without TLS
+// by the configuration.
+func listen(ctx context.Context, run cli.ServerRun) (net.Listener, error) {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", run.Config.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", run.Config.Listen, err)
+	}
+	if run.Config.TLSCert == "" {
+		return ln, nil
+	}
+	cert, err := tls.LoadX509KeyPair(run.Config.TLSCert, run.Config.TLSKey)
+	if err != nil {
+		_ = ln.Close() // the reason is in err
+		return nil, fmt.Errorf("load the TLS certificate: %w", err)
+	}
+	return tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}), nil
+}
+
+func scheme(run cli.ServerRun) string {
+	if run.Config.TLSCert != "" {
+		return "https"
+	}
+	return "http"
+}
+
+// ready says where everything answers, after the API has answered once.
+func ready(run cli.ServerRun, server *api.Server, ln net.Listener) func(context.Context) error {
+	return func(ctx context.Context) error {
+		base := scheme(run) + "://" + ln.Addr().String()
+		client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // our own listener: only that it answers is asked
+		}}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/healthz", http.NoBody)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("the API does not answer: %w", err)
+		}
+		_ = resp.Body.Close() // nothing in it
+		client.CloseIdleConnections()
+		err = run.Ready(cli.Ready{
+			Ready:       home.Ready{API: base, Console: base + "/", Dashboard: base + "/dashboard/", PID: os.Getpid()},
+			ConsoleLink: server.LoginLink(ec.RoleOperator),
+			Simulated:   run.Config.Simulated(),
+		})
+		if err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}
+}
+
+func newAPI(run cli.ServerRun, version string, core *core, b *broker.Broker, door *dispatch.Door, ln net.Listener, reg *prometheus.Registry) (*api.Server, error) {
+	tokens, err := tokenHashes(run.Home)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := secretFile(filepath.Join(run.Home.RunDir(), "split.key"))
+	if err != nil {
+		return nil, err
+	}
+	hosts := api.LoopbackHosts(ln.Addr())
+	if run.Config.AllowRemote {
+		hosts = append([]string{run.Config.Listen}, hosts...)
+	}
+	return api.New(api.Config{
+		Service: core.writer, Feed: core.feed, Presets: presetPack, SplitKey: secret,
+		Door: remote.Handler(door), Dashboard: b.Dashboard("/dashboard"),
+		Tokens: tokens, Hosts: hosts, TLS: run.Config.TLSCert != "",
+		Ready:   checks(core, b),
+		Metrics: reg, Log: run.Log, Version: version, Now: time.Now,
+		NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
+	})
+}
+
+func checks(core *core, b *broker.Broker) func(context.Context) []api.Check {
+	return func(ctx context.Context) []api.Check {
+		check := func(name string, err error) api.Check {
+			if err != nil {
+				return api.Check{Name: name, Detail: err.Error()}
+			}
+			return api.Check{Name: name, OK: true}
+		}
+		return []api.Check{check("store", core.store.Err()), check("broker", b.Health(ctx))}
+	}
+}
+
+// logOr gives the log, or silence.
+func logOr(log *slog.Logger) *slog.Logger {
+	if log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return log
+}

@@ -1,0 +1,148 @@
+package app
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/elnor/promptlab/cmd/promptlab/internal/cli"
+	"github.com/elnor/promptlab/cmd/promptlab/internal/home"
+	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/ec"
+	"github.com/elnor/promptlab/ec/dispatch/broker"
+	"github.com/elnor/promptlab/ec/feed"
+	"github.com/elnor/promptlab/ec/store"
+	"github.com/elnor/promptlab/ec/store/fsx"
+	"github.com/elnor/promptlab/ec/writer"
+	"github.com/elnor/promptlab/gateway"
+	"github.com/elnor/promptlab/gateway/openai"
+	"github.com/elnor/promptlab/gateway/simulator"
+	"github.com/elnor/promptlab/presets"
+	"github.com/elnor/promptlab/worker"
+	"github.com/elnor/promptlab/worker/pyrun"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type liveEvent = contracts.LiveEvent
+
+// core is EC: the store and its one writer.
+type core struct {
+	store  *store.Store
+	writer *writer.Writer
+	feed   *feed.Feed
+}
+
+func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
+	root, err := fsx.OpenRoot(run.Config.Memory)
+	if err != nil {
+		return nil, fmt.Errorf("open the data root: %w", err)
+	}
+	c := &core{feed: feed.New(uint64(time.Now().UnixMicro()))} //nolint:gosec // after 1970
+	log := logOr(run.Log)
+	c.store, err = store.Open(store.Config{
+		FS: root, Log: log, Watch: ec.Watched(),
+		// called by Run's goroutine only, which starts after the writer is there
+		OnEdit: func(e store.Edit) { c.writer.Edit(e) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	policy := ec.DefaultPolicy()
+	w := run.Config.Worker
+	policy.Lease, policy.OptimizeLimit, policy.MeasureLimit = w.Lease, w.OptimizeLimit, w.MeasureLimit
+	c.writer, err = writer.Open(writer.Config{Store: c.store, Feed: c.feed, Policy: policy, Now: time.Now, Log: log, Metrics: reg})
+	if err != nil {
+		return nil, errors.Join(err, c.store.Close())
+	}
+	return c, nil
+}
+
+func (c *core) close(log *slog.Logger) {
+	if err := c.store.Close(); err != nil {
+		logOr(log).Error("the store did not close well", "error", err)
+	}
+}
+
+// workerConfig is the same for a worker beside EC and one elsewhere.
+func workerConfig(run cli.ServerRun, tasks ec.Tasks, b *broker.Broker, reg prometheus.Registerer) worker.Config {
+	return worker.Config{
+		EC: tasks, Redis: b.Redis(), Log: run.Log, Metrics: reg, Concurrency: run.Config.Worker.Concurrency, DrainFor: run.Config.Worker.Grace,
+		Python: pyrun.Config{Python: run.Config.Python, Log: run.Log},
+		Models: func(rows gateway.Rows) (worker.Models, error) { return models(run, rows, reg) },
+	}
+}
+
+// models makes the gateway: the configured models, or the simulator.
+func models(run cli.ServerRun, rows gateway.Rows, reg prometheus.Registerer) (*gateway.Gateway, error) {
+	list := run.Config.Models
+	if run.Config.Simulated() {
+		free := gateway.Prices{}
+		list = []gateway.ModelConfig{{
+			Name: "simulator", Protocol: "simulator", Model: run.Config.Simulator.World, Prices: &free, Routes: gateway.Roles(),
+		}}
+	}
+	return gateway.New(gateway.Config{
+		Models: list, Rows: rows, Metrics: reg, Log: run.Log,
+		Adapters: map[gateway.Protocol]gateway.Adapter{
+			"openai":    openai.New(openai.Config{}),
+			"simulator": simulator.NewAdapter(run.Config.Simulator.Seed),
+		},
+		Keys: func(name string) (string, error) {
+			if v, ok := run.Env(name); ok && v != "" {
+				return v, nil
+			}
+			return "", fmt.Errorf("the environment variable %s is not set", name)
+		},
+	})
+}
+
+// presetPack gives the embedded pack as EC takes it.
+func presetPack() (ec.Pack, error) {
+	p, err := presets.Load()
+	if err != nil {
+		return ec.Pack{}, err
+	}
+	out := ec.Pack{ID: p.ID, Version: p.Version}
+	for _, o := range p.Overlays {
+		out.Overlays = append(out.Overlays, ec.PackOverlay{Frontmatter: o.Frontmatter, Body: o.Body})
+	}
+	return out, nil
+}
+
+func tokenHashes(h home.Home) (map[ec.Role][sha256.Size]byte, error) {
+	out := map[ec.Role][sha256.Size]byte{}
+	for _, role := range home.Roles() {
+		token, err := h.Token(role)
+		if err != nil {
+			return nil, fmt.Errorf("read the token of %s: %w", role, err)
+		}
+		out[ec.Role(role)] = sha256.Sum256([]byte(token))
+	}
+	return out, nil
+}
+
+// secretFile reads a secret of the home's own, and makes it the first time.
+func secretFile(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err == nil && len(b) >= 64 {
+		return string(b), nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read the home's secret: %w", err)
+	}
+	raw := make([]byte, 32)
+	if _, err := rand.Read(raw); err != nil {
+		return "", fmt.Errorf("make the home's secret: %w", err)
+	}
+	secret := hex.EncodeToString(raw)
+	if err := os.WriteFile(path, []byte(secret), 0o600); err != nil {
+		return "", fmt.Errorf("keep the home's secret: %w", err)
+	}
+	return secret, nil
+}

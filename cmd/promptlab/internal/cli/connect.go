@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/elnor/promptlab/cmd/promptlab/internal/client"
+	"github.com/elnor/promptlab/cmd/promptlab/internal/config"
+	"github.com/elnor/promptlab/cmd/promptlab/internal/home"
+)
+
+// talks gives a command the flags that find a server.
+func (a *app) talks(c *cobra.Command) *cobra.Command {
+	c.PersistentFlags().StringVar(&a.api, "api", "", "address of the server (else ready.json of the home)")
+	c.PersistentFlags().StringVar(&a.token, "token-file", "", "file with the token (else the role's in the home)")
+	c.PersistentFlags().StringVar(&a.role, "role", "user", "whose token of the home to use: user or operator")
+	return c
+}
+
+// connect gives a client of the running server.
+func (a *app) connect(role string) (*client.Client, error) {
+	if a.role != "user" && a.role != "" {
+		role = a.role
+	}
+	var h home.Home
+	dir, _, err := config.HomeDir(a.configInput(nil))
+	if err == nil {
+		h.Dir = dir
+	} else if a.api == "" || a.token == "" {
+		return nil, err
+	}
+	api := a.api
+	if api == "" {
+		ready, err := h.ReadReady()
+		if err != nil || ready.API == "" {
+			if err != nil && !missing(err) {
+				return nil, advice{err, "start the server again with: promptlab up"}
+			}
+			return nil, notRunning{h.Dir}
+		}
+		api = ready.API
+	}
+	var token string
+	if a.token != "" {
+		token, err = home.ReadToken(a.absolute(a.token))
+	} else {
+		token, err = h.Token(role)
+	}
+	if missing(err) && a.token == "" {
+		return nil, advice{errors.New("there is no token for role " + role + " in " + h.RunDir()), "start the server with: promptlab up (or name the token with --token-file)"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.client(api, token, h)
+}
+
+func (a *app) client(api, token string, h home.Home) (*client.Client, error) {
+	c := client.Config{API: api, Token: token, Agent: "promptlab/" + a.Version.Version}
+	if cfg, _, err := config.Load(a.configInput(nil)); h.Dir != "" && err == nil && cfg.TLSCert != "" {
+		if pem, err := os.ReadFile(cfg.TLSCert); err == nil {
+			c.RootPEM = pem
+		}
+	}
+	cl, err := client.New(c)
+	if err != nil && a.api != "" {
+		return nil, misuse("--api: " + err.Error())
+	}
+	return cl, err
+}
+
+func (a *app) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(a.WorkDir, path)
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/elnor/promptlab/cmd/promptlab/internal/client"
+	"github.com/elnor/promptlab/cmd/promptlab/internal/config"
+	"github.com/elnor/promptlab/cmd/promptlab/internal/home"
+	"github.com/elnor/promptlab/cmd/promptlab/internal/term"
+	"github.com/elnor/promptlab/internal/fault"
+	"github.com/elnor/promptlab/internal/problem"
+)
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+func misuse(text string) error { return usageError{errors.New(text)} }
+
+// advice is an error with what a person can do about it.
+type advice struct {
+	error
+	todo string
+}
+
+func (a advice) Unwrap() error { return a.error }
+
+// silent is a failure that has been shown already.
+type silent struct{ code int }
+
+func (silent) Error() string { return "failed" }
+
+// notRunning says that the home has no server.
+type notRunning struct{ dir string }
+
+func (n notRunning) Error() string { return "no server is running in " + n.dir }
+
+// explain tells a person about an error: one sentence, its details, what to do, the
+// request id. It gives the exit code.
+func (a *app) explain(cmd *cobra.Command, err error) int {
+	var shown silent
+	if errors.As(err, &shown) {
+		return shown.code
+	}
+	message, todo, code := sentence(cmd, err)
+	a.err.Printf("%s %s\n", a.err.Paint(term.Red, "promptlab:"), term.Line(message))
+	var f *fault.Error
+	if errors.As(err, &f) && len(f.Details) > 0 {
+		for _, d := range f.Details {
+			a.err.Printf("  %s: %s (%s)\n", term.Line(d.Field), term.Line(d.Message), term.Line(d.Rule))
+		}
+	}
+	if todo != "" {
+		a.err.Printf("What to do: %s\n", term.Line(todo))
+	}
+	if id := problem.RemoteID(err); id != "" {
+		a.err.Printf("Request id: %s\n", term.Line(id))
+	}
+	return code
+}
+
+func sentence(cmd *cobra.Command, err error) (message, todo string, code int) {
+	var (
+		use     usageError
+		conf    *config.Error
+		f       *fault.Error
+		away    *client.Unreachable
+		none    notRunning
+		guarded *home.Protected
+		adv     advice
+	)
+	switch {
+	case errors.As(err, &use):
+		return use.Error(), "see " + cmd.CommandPath() + " --help", Usage
+	case errors.As(err, &conf):
+		return conf.Error(), "", Usage
+	case errors.As(err, &f):
+		todo, code := remedy(cmd, f)
+		return f.Message, todo, code
+	case errors.As(err, &none):
+		return none.Error(), "start one with: promptlab up (or name one with --api and --token-file)", Failed
+	case errors.As(err, &away):
+		return away.Error(), "start the server with: promptlab up (ready.json may be left from one that was killed)", Failed
+	case errors.As(err, &guarded):
+		return guarded.Error(), "", Usage
+	case errors.As(err, &adv):
+		return adv.Error(), adv.todo, Failed
+	case errors.Is(err, context.Canceled):
+		return "stopped before it was done", "", Failed
+	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "unknown help topic"):
+		return err.Error(), "see promptlab --help", Usage
+	}
+	return err.Error(), "", Failed
+}
+
+// remedy says what helps against a fault, and the exit code.
+func remedy(cmd *cobra.Command, f *fault.Error) (todo string, code int) {
+	switch f.Kind {
+	case fault.Gate:
+		if !strings.Contains(f.Message, "promptlab ") {
+			todo = "see which switches are off: promptlab flags list"
+		}
+		return todo, Refused
+	case fault.Malformed, fault.Invalid:
+		return "correct what is named here and run it again; nothing was changed", Failed
+	case fault.Unauthenticated:
+		return "the server knows another token; if it was rotated, restart the server, or name the right one with --token-file", Failed
+	case fault.Forbidden:
+		return "this needs another role; choose it with --role (user, operator)", Failed
+	case fault.NotFound:
+		if p := cmd.Parent(); p != nil && p.HasParent() {
+			return "see what there is: " + p.CommandPath() + " list", Failed
+		}
+	case fault.Conflict, fault.PreconditionFailed:
+		return "it is not as it was; look at it again and repeat if you still want to", Failed
+	case fault.Unavailable:
+		return "try again in a moment; look first whether it happened after all", Failed
+	case fault.Internal:
+		return "look for the request id in the server's log", Failed
+	}
+	return "", Failed
+}
+
+// missing tells whether an error means that a file is not there.
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

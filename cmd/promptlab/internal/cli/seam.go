@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/elnor/promptlab/cmd/promptlab/internal/config"
+	"github.com/elnor/promptlab/cmd/promptlab/internal/home"
+)
+
+// Servers starts the long-running parts. Each call works until ctx ends, then stops
+// in order and returns; it calls run.Ready once, when everything answers.
+type Servers interface {
+	// Up runs everything in one process.
+	Up(ctx context.Context, run ServerRun) error
+	// Serve runs the EC with its API; it needs a queue server.
+	Serve(ctx context.Context, run ServerRun) error
+	// Worker runs a worker against a queue server and a serve elsewhere.
+	Worker(ctx context.Context, run ServerRun) error
+}
+
+// ServerRun is what a server is started with. The home is open: directories and
+// tokens are there (for Worker only what is said at its fields).
+type ServerRun struct {
+	Config config.Config // Python is set: the interpreter to use
+	Home   home.Home
+	Env    func(string) (string, bool) // for the provider keys that Config.Models name
+	Log    *slog.Logger
+	Ready  func(Ready) error
+
+	ECURL string // Worker: where serve is
+	Token string // Worker: the worker's token
+}
+
+// Ready says where a server answers. Parts that do not run are left empty.
+type Ready struct {
+	home.Ready
+	ConsoleLink string // the console's one-time link; shown once, kept nowhere
+	Simulated   bool   // answers come from the simulator
+}

@@ -1,0 +1,54 @@
+package home
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Ready is what a running server says about itself. Parts that do not run are left out.
+type Ready struct {
+	API       string `json:"api,omitempty"`
+	Console   string `json:"console,omitempty"`
+	Chat      string `json:"chat,omitempty"`
+	Dashboard string `json:"dashboard,omitempty"`
+	PID       int    `json:"pid"`
+}
+
+// ReadyFile is where Ready is kept.
+func (h Home) ReadyFile() string { return filepath.Join(h.RunDir(), "ready.json") }
+
+// WriteReady tells clients where the server is; it is called when everything answers.
+func (h Home) WriteReady(r Ready) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode ready.json: %w", err)
+	}
+	return writeFile(h.ReadyFile(), append(b, '\n'))
+}
+
+// ReadReady reads what the last server said; fs.ErrNotExist means that none runs.
+func (h Home) ReadReady() (Ready, error) {
+	b, err := os.ReadFile(h.ReadyFile())
+	if err != nil {
+		return Ready{}, fmt.Errorf("read ready.json: %w", err)
+	}
+	var r Ready
+	if err := json.Unmarshal(b, &r); err != nil {
+		return Ready{}, fmt.Errorf("read ready.json: %w", err)
+	}
+	return r, nil
+}
+
+// RemoveReady takes ready.json away, if it is the one of process pid.
+func (h Home) RemoveReady(pid int) error {
+	r, err := h.ReadReady()
+	if err != nil || r.PID != pid {
+		return nil //nolint:nilerr // gone, or somebody else's
+	}
+	if err := os.Remove(h.ReadyFile()); err != nil {
+		return fmt.Errorf("remove ready.json: %w", err)
+	}
+	return nil
+}
