@@ -16,7 +16,7 @@ from promptlab_adapter.main import Job
 from promptlab_adapter.masking import Mask
 from promptlab_adapter.report import delta_summary, describe_error
 from promptlab_adapter.request import BadRequest, parse
-from promptlab_adapter.texts import Texts, squeeze
+from promptlab_adapter.texts import Texts, sha256, squeeze
 
 URL = "http://127.0.0.1:8080"
 
@@ -142,6 +142,11 @@ def test_texts_keep_the_source_and_shape_the_rest() -> None:
     assert texts.within(f"x {child} y") == [child]
     assert texts.within("nothing known") == [texts.source_inner]
     assert texts.is_source("a <mother>\nb")
+
+
+def test_the_hash_is_the_systems_content_hash() -> None:
+    assert sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert sha256("\ufeffa\r\nb") == sha256("a\nb")
 
 
 def test_capo_needs_rows() -> None:

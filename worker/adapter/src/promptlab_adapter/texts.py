@@ -56,5 +56,6 @@ def squeeze(text: str) -> str:
 
 
 def sha256(text: str) -> str:
-    """Gives the lower-case hex SHA-256 of a text's UTF-8 bytes."""
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    """Gives the system's content hash: a leading byte order mark is dropped and CRLF becomes LF."""
+    normal = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    return hashlib.sha256(normal.encode("utf-8")).hexdigest()
