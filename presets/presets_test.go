@@ -136,6 +136,16 @@ func TestPackPassesTheRealValidatorAsOneLibrary(t *testing.T) {
 	}
 }
 
+// Every preset may be the source of a job: a small edit of it is a candidate.
+func TestSmallEditsPassTheGates(t *testing.T) {
+	for _, o := range load(t).Overlays {
+		rules := lint.GateRules{Kind: contracts.KindOverlay, Live: o.Frontmatter.ArtifactClass == contracts.ClassLive}
+		for _, f := range lint.Gates(o.Body, o.Body+"Name units.\n", rules) {
+			t.Errorf("R-RES-05 %s with one rule more: got %+v, want no finding", o.Frontmatter.ID, f)
+		}
+	}
+}
+
 func TestPackWithOneEdgeMissingIsRefused(t *testing.T) {
 	p := load(t)
 	lib := shelf(p)
@@ -226,7 +236,7 @@ func TestPackIdentity(t *testing.T) {
 	t.Run("R-CMP-17 every listed file moves it", func(t *testing.T) {
 		for _, id := range canonical {
 			fsys := copyOf(t)
-			edit(t, fsys, "overlays/"+id+".md", "\ndescription: ", "\ndescription: Another ")
+			edit(t, fsys, "overlays/"+id+".md", ".\nvisibility_tier", "!\nvisibility_tier") // as long as before
 			if read(t, fsys) == base {
 				t.Errorf("%s was edited and the identity stayed", id)
 			}
@@ -254,6 +264,7 @@ func TestPackIsRefused(t *testing.T) {
 		{"R-CMP-25 a path above the pack", manifestName, `"overlays/elicitation.md"`, `"../elicitation.md"`, "not a file of the pack"},
 		{"R-CMP-25 a path that climbs inside", manifestName, `"overlays/elicitation.md"`, `"overlays/../manifest.json"`, "not a file of the pack"},
 		{"R-CMP-25 an absolute path", manifestName, `"overlays/elicitation.md"`, `"/etc/passwd"`, "not a file of the pack"},
+		{"R-CMP-25 a file beside the overlays", manifestName, `"overlays/elicitation.md"`, `"manifest.json"`, "not a file of the pack"},
 		{"R-CMP-21 R-PRE-09 a changed text", "overlays/elicitation.md", "Begin by sorting", "Start by sorting", "needs a new version"},
 		{"R-PRE-09 a version only in the file", "overlays/elicitation.md", `version: "1.0.0"`, `version: "1.0.1"`, "the manifest 1.0.0"},
 		{"R-PRE-09 a file of another id", "overlays/elicitation.md", "id: elicitation", "id: elicitations", "says that it is elicitations"},

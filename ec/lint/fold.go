@@ -165,18 +165,38 @@ func next(flat []letter, i int) rune {
 	return 0
 }
 
-// sign is a character that is a letter only in disguise.
-func sign(r rune) bool { return r == '@' || r == '$' || r == '!' || r == '|' }
+// money and at signs pose as letters anywhere in a word, the others inside one.
+func sign(r rune) bool   { return r == '@' || r == '$' }
+func stroke(r rune) bool { return r == '!' || r == '|' }
+
+// emphasis is what a renderer takes out of the middle of a word.
+func emphasis(r rune) bool { return r == '*' || r == '~' || r == '`' || r == '\\' }
 
 func apostrophe(r rune) bool { return r == '\'' || r == '’' || r == '‘' || r == 'ʼ' || r == '′' }
 
 func startsWord(flat []letter, i int) bool {
-	return wordRune(flat[i].r) || sign(flat[i].r) && unicode.IsLetter(next(flat, i))
+	r, after := flat[i].r, next(flat, i)
+	return wordRune(r) || sign(r) && (unicode.IsLetter(after) || sign(after)) || stroke(r) && unicode.IsLetter(after)
 }
 
+// inWord says whether the word that began at from goes on at i.
 func inWord(flat []letter, from, i int) bool {
-	r := flat[i].r
-	return wordRune(r) || (sign(r) || apostrophe(r)) && (i == from || wordRune(flat[i-1].r)) && wordRune(next(flat, i))
+	r, after := flat[i].r, next(flat, i)
+	switch {
+	case i == from, wordRune(r):
+		return true
+	case r == '$', sign(r) && (wordRune(after) || sign(after)):
+		return true
+	case stroke(r), apostrophe(r):
+		return wordRune(after)
+	case emphasis(r):
+		for i < len(flat) && emphasis(flat[i].r) {
+			i++
+		}
+		return i < len(flat) && wordRune(flat[i].r)
+	default:
+		return false
+	}
 }
 
 func word(letters []letter) token {
@@ -185,14 +205,14 @@ func word(letters []letter) token {
 	for _, l := range letters {
 		alpha = alpha || unicode.IsLetter(l.r)
 		disguised = disguised || leet(l.r) != l.r
-		t.odd = t.odd || l.odd
+		t.odd = t.odd || l.odd || emphasis(l.r)
 	}
 	disguised = disguised && alpha
 	t.odd = t.odd || disguised
 	var b strings.Builder
 	for _, l := range letters {
 		r := l.r
-		if apostrophe(r) {
+		if apostrophe(r) || emphasis(r) {
 			continue
 		}
 		if disguised {

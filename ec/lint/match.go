@@ -73,6 +73,21 @@ func (s wordSet) has(key string) bool {
 	return false
 }
 
+// within says whether any word of the set, or its stem, is part of text.
+func (s wordSet) within(text string) bool {
+	for _, p := range s.prefixes {
+		if strings.Contains(text, p) {
+			return true
+		}
+	}
+	for w := range s.exact {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
 // canon brings a word of a list into the form of token keys.
 func canon(w string) string { return strings.Map(alike, w) }
 
@@ -162,7 +177,7 @@ func (m *matcher) rest(f *folded, can []*bits, p, s, at int, crossing bool) (int
 func (m *matcher) findSquashed(f *folded, can []*bits, found []hit) []hit {
 	var out []hit
 	for p, re := range m.squashed {
-		if re == nil {
+		if re == nil || !m.possible(p, f.squash) {
 			continue
 		}
 		for _, at := range re.FindAllStringIndex(f.squash, -1) {
@@ -187,6 +202,17 @@ func (m *matcher) findSquashed(f *folded, can []*bits, found []hit) []hit {
 	return out
 }
 
+// possible is a cheap look before the expression: every slot needs one of its
+// words somewhere.
+func (m *matcher) possible(p int, squash string) bool {
+	for s := range m.phrases[p].slots {
+		if !m.slots[m.first[p]+s].within(squash) {
+			return false
+		}
+	}
+	return true
+}
+
 func overlaps(hits []hit, h hit) bool {
 	for _, o := range hits {
 		if o.first <= h.last && h.first <= o.last {
@@ -206,13 +232,11 @@ func (m *matcher) mentioned(f *folded, h hit, quotes [][2]int) bool {
 		}
 	}
 	const reach = 10
-	for i, comma := h.first, false; i > 0 && h.first-i < reach && !f.tokens[i].brk; i-- {
-		comma = comma || f.tokens[i].comma
-		word := f.tokens[i-1].key
-		if m.reporter.has(word) {
+	for i := h.first; i > 0 && h.first-i < reach && !f.tokens[i].brk && !f.tokens[i].comma; i-- {
+		switch word := f.tokens[i-1].key; {
+		case m.reporter.has(word):
 			return true
-		}
-		if m.negator.has(word) && !comma {
+		case m.negator.has(word):
 			return !m.turned(f, i, h.first)
 		}
 	}

@@ -104,9 +104,9 @@ const filler = "the all of any my your these those that and or to every each bot
 // Words around a phrase that make it a mention rather than a demand.
 const (
 	negators  = "never not dont cannot cant wont mustnt shouldnt refuse* reject* resist* avoid* without decline*"
-	reporters = "say says said saying ask asks asking tell tells telling claim claims claiming contain contains containing try tries trying attempt* request* demand* want wants instructs read reads phrase* example* injection* attack* like such"
+	reporters = "says said saying asks asking tells telling claims claiming contains containing tries trying attempts attempting attempted requests requesting demands demanding wants wanting instructs reads phrase* examples injection* attack* like such"
 	// after a negator these turn the meaning round: "never forget to ignore ..."
 	turners = "forget fail hesitate neglect omit stop refuse mind only wait bother worry miss"
 	// after a phrase these place the instructions in other material
-	places = "in inside within found contained embedded from that which"
+	places = "in inside within found contained embedded"
 )

@@ -96,6 +96,8 @@ func report(found []Finding) Report {
 			r.Verdict = f.Severity
 		}
 	}
+	const most = 100
+	r.Findings = found[:min(len(found), most)]
 	return r
 }
 
