@@ -104,7 +104,7 @@ func def(d *time.Duration, otherwise time.Duration) {
 const pause = 20 * time.Millisecond
 
 // again is how often a broker that is away is asked.
-const again = time.Second
+func (d *Dispatcher) again() time.Duration { return min(d.c.Tick, time.Second) }
 
 // Run works until ctx ends. An unreachable broker is waited for and never ends
 // it.
@@ -153,12 +153,12 @@ func (d *Dispatcher) pass(ctx context.Context, compare bool) (next time.Time) {
 	now := time.Now()
 	next = now.Add(d.c.Tick)
 	fresh := false
-	if compare || !d.up && now.Sub(d.looked) >= again {
+	if compare || !d.up && now.Sub(d.looked) >= d.again() {
 		fresh = d.look(ctx)
 		d.looked = time.Now()
 	}
 	if !d.up {
-		next = earlier(next, d.looked.Add(again))
+		next = earlier(next, d.looked.Add(d.again()))
 	}
 	known, compare := d.known(ctx, compare || fresh)
 	var due []ec.OpenTask
