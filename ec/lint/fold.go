@@ -84,9 +84,6 @@ func flatten(text string) []letter {
 // must not pass here: the confusables table maps m to rn.
 func resolve(r rune) []letter {
 	var out []letter
-	if unicode.Is(unicode.Mn, r) {
-		return nil
-	}
 	decomposed := norm.NFKD.String(string(r))
 	compat := decomposed != norm.NFD.String(string(r))
 	for _, d := range decomposed {
