@@ -79,8 +79,12 @@ func Body(err error, requestID string) contracts.APIError {
 	return contracts.APIError{Error: body}
 }
 
-// Write answers a request with err: status, headers and body. It does not log.
+// Write answers a request with err: status, headers and body. It does not log;
+// the observer of the request's context is told.
 func Write(w http.ResponseWriter, r *http.Request, err error) {
+	if seen, ok := r.Context().Value(observerKey{}).(func(error)); ok {
+		seen(err)
+	}
 	status := Status(err)
 	b, merr := json.Marshal(Body(err, RequestID(r.Context())))
 	if merr != nil {
@@ -101,6 +105,14 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n')) // the reader may be gone; there is nobody left to tell
+}
+
+type observerKey struct{}
+
+// WithObserver gives ctx a function that Write tells every error it answers,
+// so that one place can log what handlers of other packages ran into.
+func WithObserver(ctx context.Context, seen func(error)) context.Context {
+	return context.WithValue(ctx, observerKey{}, seen)
 }
 
 type requestIDKey struct{}

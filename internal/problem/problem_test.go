@@ -137,3 +137,14 @@ func TestReadForeignAnswers(t *testing.T) {
 		t.Errorf("read of a success: got %v, want nil", err)
 	}
 }
+
+func TestTheObserverHearsOfEveryError(t *testing.T) {
+	var heard error
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r = r.WithContext(problem.WithObserver(r.Context(), func(err error) { heard = err }))
+	cause := errors.New("the cause")
+	problem.Write(httptest.NewRecorder(), r, cause)
+	if !errors.Is(heard, cause) {
+		t.Errorf("observer: got %v, want the error with its cause", heard)
+	}
+}

@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/internal/fault"
+	"github.com/elnor/promptlab/internal/life"
+)
+
+const (
+	maxStreams    = 64
+	heartbeat     = 15 * time.Second
+	writeDeadline = 10 * time.Second
+)
+
+// EventList answers GET /api/events for a client that wants JSON.
+type EventList struct {
+	Items contracts.List[contracts.LiveEvent] `json:"items"`
+}
+
+func (s *Server) eventRoutes() {
+	after := param{name: "after", kind: paramInt, about: "The seq of the last event that is known already."}
+	s.register(op{id: "events", method: http.MethodGet, path: "/api/events", query: []param{after},
+		summary: "What happens, as it happens: server-sent events, or with Accept: application/json the list so far",
+		media:   "text/event-stream", out: reflect.TypeFor[EventList]()}, s.events)
+}
+
+func (s *Server) events(w http.ResponseWriter, r *http.Request, q values) error {
+	after := q.number("after")
+	if last := r.Header.Get("Last-Event-ID"); last != "" { // a reconnect knows better than its address
+		n, err := strconv.ParseUint(last, 10, 63)
+		if err != nil {
+			return badRequest([]fault.Detail{{Field: "Last-Event-ID", Rule: "type", Message: "must be a whole number"}})
+		}
+		after = n
+	}
+	accept := r.Header.Get("Accept")
+	if strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/event-stream") {
+		return writeJSON(w, http.StatusOK, EventList{Items: s.cfg.Feed.After(after)})
+	}
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		return fault.New(fault.Unavailable, "too_many_streams", "%d event streams are open already; close one", maxStreams)
+	}
+	s.meters.streams.Inc()
+	defer s.meters.streams.Dec()
+	return s.stream(w, r, after)
+}
+
+// stream writes events until the client goes, the server stops, or the feed
+// ends. What is written cannot be taken back, so it returns no error after the
+// first byte.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, after uint64) error {
+	ctx, cancel := untilStopping(r.Context())
+	defer cancel()
+	out := &eventWriter{w: w, rc: http.NewResponseController(w)}
+	if err := out.rc.SetReadDeadline(time.Time{}); err != nil { // the server's own would end the stream
+		return fmt.Errorf("lift read deadline: %w", err)
+	}
+	defer func() { _ = out.rc.SetWriteDeadline(time.Time{}) }() // the connection may carry on
+	w.Header().Set("Content-Type", "text/event-stream")
+	out.text("retry: 1000\n\n")
+	for out.err == nil && ctx.Err() == nil {
+		after = out.events(s.cfg.Feed.After(after), after)
+		out.flush()
+		turn, done := context.WithTimeout(ctx, heartbeat)
+		err := s.cfg.Feed.Wait(turn, after)
+		quiet := turn.Err() != nil && ctx.Err() == nil
+		done()
+		switch {
+		case err != nil && quiet:
+			out.text(": still here\n\n")
+		case err != nil:
+			return nil //nolint:nilerr // the feed has ended; the client connects again
+		}
+	}
+	return nil
+}
+
+// untilStopping gives a context that ends with ctx or when the server is told
+// to stop.
+func untilStopping(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stopping := life.Stopping(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(); <-ended }
+}
+
+// eventWriter writes the stream format. The first error stays, and nothing is
+// written after it.
+type eventWriter struct {
+	w   http.ResponseWriter
+	rc  *http.ResponseController
+	err error
+}
+
+// events writes a batch and gives the new position.
+func (e *eventWriter) events(batch []contracts.LiveEvent, after uint64) uint64 {
+	for _, ev := range batch {
+		data, err := json.Marshal(ev)
+		if err != nil {
+			e.err = fmt.Errorf("encode event: %w", err)
+			return after
+		}
+		after = max(after, ev.Seq)
+		e.text(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", ev.Seq, oneLine(ev.Type), data))
+	}
+	return after
+}
+
+func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }
+
+func (e *eventWriter) text(s string) {
+	if e.err == nil {
+		e.err = e.rc.SetWriteDeadline(time.Now().Add(writeDeadline)) // of the socket: the real clock
+	}
+	if e.err == nil {
+		_, e.err = io.WriteString(e.w, s)
+	}
+}
+
+func (e *eventWriter) flush() {
+	if e.err == nil {
+		e.err = e.rc.Flush()
+	}
+}

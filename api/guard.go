@@ -1,0 +1,256 @@
+package api
+
+import (
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/elnor/promptlab/ec"
+	"github.com/elnor/promptlab/internal/fault"
+)
+
+type areaKind int
+
+const (
+	areaConsole areaKind = iota
+	areaPublic           // no credentials
+	areaAPI
+	areaMetrics
+	areaDoor
+	areaSeam
+	areaInternal // nothing is there
+	areaDashboard
+)
+
+// area is a part of the address space with one policy.
+type area struct {
+	kind        areaKind
+	label       string    // route label until a route is known
+	read, write []ec.Role // who may come in
+	limit       int64     // body bytes, an operation may allow less
+}
+
+const (
+	smallBody = 1 << 20
+	largeBody = 32 << 20
+)
+
+// areaOf gives the policy of a path. The path is the decoded one that routing
+// uses too, and guard has refused paths that are not clean.
+func areaOf(p string) area {
+	people := []ec.Role{ec.RoleUser, ec.RoleOperator}
+	under := func(prefix string) bool { return p == prefix || strings.HasPrefix(p, prefix+"/") }
+	switch {
+	case p == "/healthz", p == "/readyz", p == "/login":
+		return area{kind: areaPublic, label: "unmatched", limit: 4 << 10}
+	case p == "/metrics":
+		return area{kind: areaMetrics, label: "unmatched", read: []ec.Role{ec.RoleOperator}, limit: 0}
+	case under("/api"), p == "/openapi.json":
+		return area{kind: areaAPI, label: "unmatched", read: append(people, ec.RoleAgent), write: people, limit: largeBody}
+	case under("/internal/worker"):
+		worker := []ec.Role{ec.RoleWorker}
+		return area{kind: areaDoor, label: "/internal/worker/*", read: worker, write: worker, limit: largeBody}
+	case under("/internal/doc17"):
+		seam := []ec.Role{ec.RoleSeam}
+		return area{kind: areaSeam, label: "unmatched", read: seam, write: seam, limit: smallBody}
+	case under("/internal"):
+		inside := []ec.Role{ec.RoleSeam, ec.RoleWorker}
+		return area{kind: areaInternal, label: "unmatched", read: inside, write: inside, limit: smallBody}
+	case under("/dashboard"):
+		operator := []ec.Role{ec.RoleOperator}
+		return area{kind: areaDashboard, label: "/dashboard/*", read: operator, write: operator, limit: smallBody}
+	default:
+		return area{kind: areaConsole, label: "/*", read: people, write: people, limit: smallBody}
+	}
+}
+
+func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// guard is the wall. Its order is part of its meaning: who asks from where,
+// before who asks, before what is asked. done says that it has answered itself.
+func (s *Server) guard(x *exchange, r *http.Request, where area) (done bool, err error) {
+	if err := s.checkOrigin(x, r); err != nil {
+		return false, err
+	}
+	if r.Method == http.MethodOptions { // the same for every path, and no permission for anybody
+		x.WriteHeader(http.StatusNoContent)
+		return true, nil
+	}
+	if !cleanPath(r.URL) {
+		x.denied = denyPath
+		return false, fault.New(fault.Malformed, "bad_request", "the path is not in its plain form")
+	}
+	if s.tokenInQuery(r.URL) {
+		x.denied = denyTokenInURL
+		return false, fault.New(fault.Malformed, "bad_request", "credentials do not belong into an address; send them in the Authorization header, and make new ones now: promptlab token rotate")
+	}
+	if where.kind != areaPublic {
+		if err := s.authenticate(x, r); err != nil {
+			return false, err
+		}
+		allowed := where.write
+		if reads(r.Method) {
+			allowed = where.read
+		}
+		if !slices.Contains(allowed, x.role) {
+			x.denied = denyRole
+			return false, wrongRole(x.role)
+		}
+	}
+	return false, checkMedia(x, r, where)
+}
+
+func wrongRole(role ec.Role) error {
+	return fault.New(fault.Forbidden, "forbidden", "the role %s may not do this", role)
+}
+
+// checkOrigin refuses requests that a page of somebody else's may have caused.
+func (s *Server) checkOrigin(x *exchange, r *http.Request) error {
+	if !s.hosts[strings.ToLower(r.Host)] || r.URL.Host != "" && !s.hosts[strings.ToLower(r.URL.Host)] {
+		x.denied = denyHost
+		return fault.New(fault.Misdirected, "misdirected", "this server does not answer under that name; use the address that it printed")
+	}
+	for _, site := range r.Header.Values("Sec-Fetch-Site") {
+		if site != "same-origin" && site != "none" {
+			x.denied = denyFetchSite
+			return fault.New(fault.Forbidden, "forbidden", "requests from other sites are refused")
+		}
+	}
+	scheme := "http://"
+	if s.cfg.TLS {
+		scheme = "https://"
+	}
+	for _, origin := range r.Header.Values("Origin") {
+		if !strings.EqualFold(origin, scheme+r.Host) {
+			x.denied = denyOrigin
+			return fault.New(fault.Forbidden, "forbidden", "requests from other origins are refused")
+		}
+	}
+	if err := s.cross.Check(r); err != nil {
+		x.denied = denyCross
+		return fault.Wrap(fault.Forbidden, "forbidden", err, "requests from other origins are refused")
+	}
+	return nil
+}
+
+// cleanPath refuses dot segments and empty segments, also encoded ones: policy
+// and routing must mean the same resource.
+func cleanPath(u *url.URL) bool {
+	p := u.Path
+	if p == "" || p[0] != '/' || strings.ContainsAny(p, "\\\x00") {
+		return false
+	}
+	clean := path.Clean(p)
+	return p == clean || p == clean+"/" && clean != "/"
+}
+
+// tokenInQuery finds credentials in an address, by name or by value.
+func (s *Server) tokenInQuery(u *url.URL) bool {
+	if u.RawQuery == "" {
+		return false
+	}
+	q, err := url.ParseQuery(u.RawQuery)
+	_ = err // what could be read is looked at; the route refuses the rest
+	for name, values := range q {
+		switch strings.ToLower(strings.Trim(name, " -_")) {
+		case "token", "access_token", "access-token", "auth_token", "auth", "authorization", "bearer", "api_key", "api-key", "apikey", "password":
+			return true
+		}
+		for _, v := range append(values, name) {
+			if _, ok := s.keys.token(v); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// authenticate finds out the role. A header that is there decides: a wrong one
+// is not made good by a cookie.
+func (s *Server) authenticate(x *exchange, r *http.Request) error {
+	headers := r.Header.Values("Authorization")
+	if len(headers) == 0 {
+		if c, err := r.Cookie(s.keys.cookieName); err == nil {
+			if role, ok := s.keys.session(c.Value); ok {
+				x.role, x.cookie = role, true
+				return nil
+			}
+			x.denied = denyBadToken
+			return fault.New(fault.Unauthenticated, "unauthenticated", "the login has ended; open the link that promptlab printed")
+		}
+		x.denied = denyNoToken
+		return fault.New(fault.Unauthenticated, "unauthenticated", "credentials are needed: Authorization: Bearer TOKEN")
+	}
+	scheme, token, _ := strings.Cut(headers[0], " ")
+	role, ok := s.keys.token(token)
+	if len(headers) != 1 || !strings.EqualFold(scheme, "Bearer") || !ok {
+		x.denied = denyBadToken
+		return fault.New(fault.Unauthenticated, "unauthenticated", "the credentials are not valid")
+	}
+	x.role = role
+	return nil
+}
+
+// checkMedia demands JSON of everything that writes, which a page of somebody
+// else's cannot send unasked. A program with a header token may leave the type
+// out when it sends no body: that header has the same effect.
+func checkMedia(x *exchange, r *http.Request, where area) error {
+	if reads(r.Method) {
+		return nil
+	}
+	types := r.Header.Values("Content-Type")
+	bare := len(types) == 0 && r.ContentLength == 0 && x.role != "" && !x.cookie
+	if !bare && (len(types) != 1 || !isJSON(types[0])) || r.Header.Get("Content-Encoding") != "" {
+		x.denied = denyMedia
+		return fault.New(fault.UnsupportedMedia, "unsupported_media_type", "a body must be sent as Content-Type: application/json, not compressed")
+	}
+	if r.ContentLength > where.limit {
+		x.denied = denySize
+		return fault.New(fault.TooLarge, "payload_too_large", "the body is larger than %d bytes", where.limit)
+	}
+	return nil
+}
+
+func isJSON(contentType string) bool {
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil || media != "application/json" {
+		return false
+	}
+	for name, v := range params {
+		if name != "charset" || !strings.EqualFold(v, "utf-8") {
+			return false
+		}
+	}
+	return true
+}
+
+// setHeaders sets what every answer carries. Nothing here permits another origin.
+func (s *Server) setHeaders(x *exchange, where area) {
+	h := x.Header()
+	h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if where.kind != areaConsole {
+		h.Set("Cache-Control", "no-store")
+	}
+}
+
+// refuse answers for the wall. A person in front of a browser gets a page.
+func (s *Server) refuse(x *exchange, r *http.Request, where area, err error) {
+	if where.kind == areaConsole && fault.Of(err) == fault.Unauthenticated && r.Method == http.MethodGet && wantsHTML(r) {
+		x.err = err
+		s.loginPage(x, http.StatusUnauthorized)
+		return
+	}
+	if r.ContentLength != 0 {
+		x.Header().Set("Connection", "close") // the body has not been read and will not be
+	}
+	s.fail(x, r, err)
+}
+
+func wantsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }

@@ -1,0 +1,215 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/ec"
+	"github.com/elnor/promptlab/internal/fault"
+)
+
+// op describes an operation, for the router and for the document alike.
+type op struct {
+	id, method, path, summary string
+
+	query   []param
+	success int     // 0 is 200
+	limit   int64   // body bytes; 0 is smallBody
+	empty   bool    // a body may be left out
+	etag    bool    // answers carry an ETag; writes take If-Match
+	only    ec.Role // nobody else may, though the area lets them in
+	public  bool    // no credentials
+	media   string  // of a successful answer; "" is application/json
+
+	in, out reflect.Type // bodies; nil for none
+}
+
+// none is the body of operations that take no fields.
+type none struct{}
+
+// call is what a handler gets: everything read, checked and defaulted.
+type call[B any] struct {
+	actor   ec.Actor
+	op      string
+	key     string // the client's idempotency key, or one of our own
+	ifMatch string
+	path    func(name string) string
+	query   values
+	body    B
+}
+
+// command makes the one command of a write. The same key on the same target
+// gives the same command, so a repetition changes nothing; a key says nothing
+// about other targets, operations or roles.
+func (c call[B]) command(body ec.Body, target string) ec.Command {
+	return ec.Command{ID: strings.Join([]string{string(c.actor.Role), c.op, target, c.key}, ":"), Actor: c.actor, Body: body}
+}
+
+// reply is what a handler gives back.
+type reply[O any] struct {
+	body   O
+	etag   string // without quotes
+	cookie *http.Cookie
+}
+
+// add registers an operation with a JSON answer. It is the only way in for
+// bodies: read once within the limit, decoded by contracts, then h.
+func add[B, O any](s *Server, o op, h func(ctx context.Context, c call[B]) (reply[O], error)) {
+	o.out = reflect.TypeFor[O]()
+	if reflect.TypeFor[B]() != reflect.TypeFor[none]() {
+		o.in = reflect.TypeFor[B]()
+	}
+	s.register(o, func(w http.ResponseWriter, r *http.Request, q values) error {
+		c := call[B]{actor: actorOf(r), op: o.id, path: r.PathValue, query: q}
+		if err := s.headers(r, o, &c.key, &c.ifMatch); err != nil {
+			return err
+		}
+		if err := readBody(w, r, o, &c.body); err != nil {
+			return err
+		}
+		res, err := h(r.Context(), c)
+		if err != nil {
+			return err
+		}
+		if res.cookie != nil {
+			http.SetCookie(w, res.cookie)
+		}
+		if res.etag != "" {
+			w.Header().Set("ETag", `"`+res.etag+`"`)
+		}
+		return writeJSON(w, o.status(), res.body)
+	})
+}
+
+func (o op) status() int {
+	if o.success != 0 {
+		return o.success
+	}
+	return http.StatusOK
+}
+
+// register puts an operation into the router and the document. f returns an
+// error instead of answering one; it must not have written anything then.
+func (s *Server) register(o op, f func(w http.ResponseWriter, r *http.Request, q values) error) {
+	described := s.describe(o)
+	s.doc.OpenAPI().AddOperation(described)
+	s.doc.Adapter().Handle(described, func(hc huma.Context) {
+		c := humagin.Unwrap(hc)
+		w, r := c.Writer, c.Request
+		x := exchangeOf(r.Context())
+		x.route = o.path
+		for _, p := range c.Params {
+			r.SetPathValue(p.Key, p.Value)
+		}
+		if o.only != "" && x.role != o.only {
+			s.fail(w, r, wrongRole(x.role))
+			return
+		}
+		if err := checkPath(c.Params); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		q, err := parseQuery(r.URL, o.query)
+		if err == nil {
+			err = f(w, r, q)
+		}
+		if err != nil {
+			s.fail(w, r, err)
+		}
+	})
+}
+
+func actorOf(r *http.Request) ec.Actor {
+	role := exchangeOf(r.Context()).role
+	return ec.Actor{Role: role, Name: string(role)}
+}
+
+// headers reads what a write may carry beside its body.
+func (s *Server) headers(r *http.Request, o op, key, ifMatch *string) error {
+	if reads(r.Method) {
+		return nil
+	}
+	var details []fault.Detail
+	one := func(name string) string {
+		v := r.Header.Values(name)
+		if len(v) > 1 {
+			details = append(details, fault.Detail{Field: name, Rule: "duplicate_header", Message: "is given twice"})
+		}
+		return strings.Join(v, "")
+	}
+	const longest = 128
+	*key = one("Idempotency-Key")
+	if len(*key) > longest || strings.ContainsFunc(*key, func(c rune) bool { return c < ' ' || c > '~' }) {
+		details = append(details, fault.Detail{Field: "Idempotency-Key", Rule: "pattern", Message: "must be at most 128 printable ASCII characters"})
+	}
+	match := one("If-Match")
+	switch {
+	case match == "" || match == "*":
+	case !o.etag:
+		details = append(details, fault.Detail{Field: "If-Match", Rule: "unexpected_header", Message: "is not taken here"})
+	case strings.Contains(match, ","):
+		details = append(details, fault.Detail{Field: "If-Match", Rule: "pattern", Message: "must be one entity tag"})
+	default:
+		*ifMatch = match // a weak or foreign tag matches nothing, which is its meaning
+		if n := len(match); n >= 2 && match[0] == '"' && match[n-1] == '"' {
+			*ifMatch = match[1 : n-1]
+		}
+	}
+	if len(details) > 0 {
+		return badRequest(details)
+	}
+	if *key == "" {
+		*key = s.cfg.NewID()
+	}
+	return nil
+}
+
+func badRequest(details []fault.Detail) error {
+	message := details[0].Field + ": " + details[0].Message
+	if len(details) > 1 {
+		message = fmt.Sprintf("%d parameters are not valid; see details", len(details))
+	}
+	return fault.New(fault.Malformed, "bad_request", "%s", message).With(details...)
+}
+
+// readBody reads the whole body once and decodes it strictly.
+func readBody[B any](w http.ResponseWriter, r *http.Request, o op, into *B) error {
+	limit := o.limit
+	if limit == 0 {
+		limit = smallBody
+	}
+	if r.ContentLength > limit {
+		return &http.MaxBytesError{Limit: limit}
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err != nil {
+		return fault.Wrap(fault.Malformed, "bad_request", err, "the body ended early")
+	}
+	switch {
+	case reads(r.Method) && len(raw) > 0:
+		return fault.New(fault.Malformed, "bad_request", "this request takes no body")
+	case reads(r.Method), o.empty && len(raw) == 0:
+		return nil
+	}
+	*into, err = contracts.Decode[B](raw, contracts.Client)
+	return err //nolint:wrapcheck // a fault for the client
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // the reader may be gone
+	return nil
+}

@@ -1,0 +1,203 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/ec"
+	"github.com/elnor/promptlab/internal/fault"
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Feed is the live news, numbered by Seq, which grows, also across restarts.
+type Feed interface {
+	// After gives the events with a Seq greater than seq that are still kept.
+	After(seq uint64) []contracts.LiveEvent
+	// Wait returns nil as soon as After(seq) has something, or ctx's error.
+	Wait(ctx context.Context, seq uint64) error
+}
+
+// Check is one condition of being ready.
+type Check struct {
+	Name   string // fixed, lower snake case
+	OK     bool
+	Detail string // for authenticated readers; never prompt text
+}
+
+// Config is what the API needs. Door, Dashboard, Console and Ready may be nil.
+type Config struct {
+	Service ec.Service
+	Feed    Feed
+	Presets func() (ec.Pack, error) // the pack to install, verified
+	// SplitKey is the home's secret that decides which examples are sealed.
+	SplitKey string
+
+	Door      http.Handler // answers /internal/worker/...; callers have the role worker
+	Dashboard http.Handler // answers /dashboard/...; callers have the role operator
+	Console   http.Handler // answers everything else; callers are users or operators
+
+	Tokens map[ec.Role][sha256.Size]byte // SHA-256 of each role's token
+	Hosts  []string                      // allowed Host values, the one for links first; see LoopbackHosts
+	TLS    bool                          // the listener speaks TLS
+
+	Ready   func(ctx context.Context) []Check
+	Metrics *prometheus.Registry
+	Log     *slog.Logger
+	Version string
+	Now     func() time.Time
+	NewID   func() string // UUID version 7
+}
+
+// Server answers HTTP. It starts nothing; hand Handler to life.HTTP.
+type Server struct {
+	cfg     Config
+	hosts   map[string]bool
+	cross   *http.CrossOriginProtection
+	keys    *keyring
+	router  *gin.Engine
+	doc     huma.API
+	schemas schemas
+	spec    []byte
+	meters  meters
+	streams chan struct{} // one place each open stream
+
+	requestID *regexp.Regexp // what we take over from a client
+}
+
+// LoopbackHosts gives the Host values under which a listener on this machine
+// may be addressed: 127.0.0.1, localhost and [::1] with its port.
+func LoopbackHosts(addr net.Addr) []string {
+	_, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return nil
+	}
+	return []string{"127.0.0.1:" + port, "localhost:" + port, "[::1]:" + port}
+}
+
+// New makes a server. Something missing in the configuration is an error.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	gin.SetMode(gin.ReleaseMode)
+	s := &Server{
+		cfg:     cfg,
+		hosts:   map[string]bool{},
+		cross:   http.NewCrossOriginProtection(),
+		keys:    newKeyring(cfg.Tokens, cfg.Hosts[0]),
+		router:  newRouter(),
+		schemas: schemas{defs: map[string]contracts.Schema{}},
+		streams: make(chan struct{}, maxStreams),
+
+		requestID: regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}\z`),
+	}
+	for _, h := range cfg.Hosts {
+		s.hosts[strings.ToLower(h)] = true
+	}
+	var err error
+	if s.meters, err = newMeters(cfg.Metrics); err != nil {
+		return nil, err
+	}
+	s.doc = humagin.New(s.router, s.humaConfig())
+	s.overlayRoutes()
+	s.labRoutes()
+	s.systemRoutes()
+	s.router.NoRoute(func(c *gin.Context) {
+		s.fail(c.Writer, c.Request, fault.New(fault.NotFound, "not_found", "there is nothing at this address"))
+	})
+	s.router.NoMethod(func(c *gin.Context) {
+		s.fail(c.Writer, c.Request, fault.New(fault.MethodNotAllowed, "method_not_allowed", "this address does not take the method; the Allow header says which it takes"))
+	})
+	if s.spec, err = s.doc.OpenAPI().MarshalJSON(); err != nil {
+		return nil, fmt.Errorf("write openapi document: %w", err)
+	}
+	return s, nil
+}
+
+func newRouter() *gin.Engine {
+	r := gin.New()
+	r.RedirectTrailingSlash = false
+	r.RedirectFixedPath = false
+	r.HandleMethodNotAllowed = true
+	r.ForwardedByClientIP = false
+	if err := r.SetTrustedProxies(nil); err != nil {
+		panic(fmt.Sprintf("api: trust no proxies: %v", err)) // nothing to parse
+	}
+	return r
+}
+
+func (c Config) check() error {
+	var errs []error
+	need := func(ok bool, what string) {
+		if !ok {
+			errs = append(errs, errors.New("api needs "+what))
+		}
+	}
+	need(c.Service != nil, "Service")
+	need(c.Feed != nil, "Feed")
+	need(c.Presets != nil, "Presets")
+	need(len(c.Tokens) > 0, "Tokens")
+	need(len(c.Hosts) > 0, "Hosts")
+	need(c.Metrics != nil, "Metrics")
+	need(c.Log != nil, "Log")
+	need(c.Now != nil, "Now")
+	need(c.NewID != nil, "NewID")
+	for role := range c.Tokens {
+		need(strings.Contains(" user operator seam worker agent ", " "+string(role)+" "), "tokens of known roles only, not of "+string(role))
+	}
+	return errors.Join(errs...)
+}
+
+// Handler gives the whole server behind its wall.
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+
+// serve is the whole way of a request.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	x := s.newExchange(w, r)
+	r = r.WithContext(x.context(r.Context()))
+	defer s.finish(x, r)
+	where := areaOf(r.URL.Path)
+	x.route = where.label
+	s.setHeaders(x, where)
+	if done, err := s.guard(x, r, where); err != nil {
+		s.refuse(x, r, where, err)
+		return
+	} else if done {
+		return
+	}
+	r.Body = http.MaxBytesReader(x, r.Body, where.limit)
+	s.dispatch(x, r, where)
+}
+
+func (s *Server) dispatch(x *exchange, r *http.Request, where area) {
+	var h http.Handler
+	switch where.kind {
+	case areaDoor:
+		h = s.cfg.Door
+	case areaDashboard:
+		h = withScriptHashes(s.cfg.Dashboard)
+	case areaConsole:
+		if h = s.cfg.Console; h == nil {
+			h = http.HandlerFunc(s.page)
+		}
+	default:
+		h = s.router
+	}
+	if h == nil {
+		s.fail(x, r, fault.New(fault.NotFound, "not_found", "there is nothing at this address"))
+		return
+	}
+	h.ServeHTTP(x, r)
+}
