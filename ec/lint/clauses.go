@@ -49,7 +49,7 @@ func binding(tokens []token) uint8 {
 	return b
 }
 
-// clauses notes every binding sentence of the source that the candidate no
+// clauses refuses the loss of every binding sentence of the source that the candidate no
 // longer has: neither word for word nor in a sentence that binds the same way
 // and keeps most of its words.
 func clauses(src, cand *folded) []Finding {
@@ -67,7 +67,7 @@ func clauses(src, cand *folded) []Finding {
 		}
 		if !kept {
 			from, to := c.tokens[0].start, c.tokens[len(c.tokens)-1].end
-			f := note(RuleClause, from, to, "line %d of the source: a must, never, only, unless or do not is gone or weaker", 1+strings.Count(src.text[:from], "\n"))
+			f := gate(RuleClause, from, to, "line %d of the source: a must, never, only, unless or do not is gone or weaker", 1+strings.Count(src.text[:from], "\n"))
 			f.InSource = true
 			out = append(out, f)
 		}

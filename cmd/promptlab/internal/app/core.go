@@ -82,9 +82,8 @@ func workerConfig(run cli.ServerRun, tasks ec.Tasks, b *broker.Broker, reg prome
 func models(run cli.ServerRun, rows gateway.Rows, reg prometheus.Registerer) (*gateway.Gateway, error) {
 	list := run.Config.Models
 	if run.Config.Simulated() {
-		free := gateway.Prices{}
 		list = []gateway.ModelConfig{{
-			Name: "simulator", Protocol: "simulator", Model: run.Config.Simulator.World, Prices: &free, Routes: gateway.Roles(),
+			Name: "simulator", Protocol: "simulator", Model: run.Config.Simulator.World, Routes: gateway.Roles(),
 		}}
 	}
 	return gateway.New(gateway.Config{
