@@ -122,7 +122,9 @@ func (g *Gateway) newLane(t Target, a Adapter) *lane {
 		BucketPeriod: 3 * time.Second,
 		Timeout:      30 * time.Second,
 		ReadyToTrip: func(n gobreaker.Counts) bool {
-			return n.Requests >= 10 && 2*n.TotalFailures >= n.Requests
+			// Not n.Requests: it holds calls in flight and excluded ones as well.
+			told := n.TotalSuccesses + n.TotalFailures
+			return told >= 10 && 2*n.TotalFailures >= told
 		},
 		// Only load and transport say something about the target's health; a bad
 		// request does not, and a caller who leaves says nothing at all.

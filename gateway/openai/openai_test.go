@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -114,6 +116,7 @@ func TestAnswers(t *testing.T) {
 		{name: "R-GWL-07 usage missing", body: completion(said, `"stop"`, ""), text: "hi there", finish: gateway.FinishStop},
 		{name: "R-GWL-07 usage null", body: completion(said, `"stop"`, `,"usage":null`), text: "hi there", finish: gateway.FinishStop},
 		{name: "R-GWL-07 usage of zeros", body: completion(said, `"stop"`, `,"usage":{"prompt_tokens":0,"completion_tokens":0}`), text: "hi there", finish: gateway.FinishStop},
+		{name: "R-GWL-07 a prompt of no tokens", body: completion(said, `"stop"`, `,"usage":{"prompt_tokens":0,"completion_tokens":3}`), text: "hi there", finish: gateway.FinishStop},
 		{name: "R-GWL-07 words without tokens", body: completion(said, `"stop"`, `,"usage":{"prompt_tokens":9,"completion_tokens":0}`), text: "hi there", finish: gateway.FinishStop},
 		{name: "R-GWL-07 half of the usage", body: completion(said, `"stop"`, `,"usage":{"prompt_tokens":9}`), text: "hi there", finish: gateway.FinishStop},
 		{name: "negative usage", body: completion(said, `"stop"`, `,"usage":{"prompt_tokens":-9,"completion_tokens":1}`), text: "hi there", finish: gateway.FinishStop},
@@ -180,25 +183,34 @@ func TestErrorStatusesAreOneCallEach(t *testing.T) {
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	other := serve(t, 200, completion(said, `"stop"`, ""))
-	f := serve(t, 307, "", "Location", other.URL+"/v1/chat/completions")
-	_, err := openai.New(openai.Config{}).Complete(t.Context(), call(f))
-	if gateway.ClassOf(err) != gateway.ClassBadRequest || other.calls.Load() != 0 {
-		t.Errorf("error %v, %d calls at the other host", err, other.calls.Load())
+	for _, status := range []int{302, 303, 307, 308} {
+		f := serve(t, status, "", "Location", other.URL+"/v1/chat/completions")
+		_, err := openai.New(openai.Config{}).Complete(t.Context(), call(f))
+		if gateway.ClassOf(err) != gateway.ClassBadRequest || other.calls.Load() != 0 {
+			t.Errorf("status %d: error %v, %d calls at the other host", status, err, other.calls.Load())
+		}
 	}
 }
 
+// The standard library reads the proxy variables once per process, so the
+// question is put to a fresh one.
 func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
+	if os.Getenv("OPENAI_TEST_CHILD") != "" {
+		c := call(&fake{Server: &httptest.Server{URL: "http://model.invalid"}})
+		_, err := openai.New(openai.Config{}).Complete(t.Context(), c)
+		if gateway.ClassOf(err) != gateway.ClassTransport {
+			t.Errorf("error %v, want transport: nobody has that name", err)
+		}
+		return
+	}
 	proxy := serve(t, 200, completion(said, `"stop"`, ""))
-	t.Setenv("HTTP_PROXY", proxy.URL)
-	t.Setenv("http_proxy", proxy.URL)
-	t.Setenv("NO_PROXY", "")
-	c := call(proxy)
-	c.Target.BaseURL = "http://model.invalid/v1"
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	_, err := openai.New(openai.Config{}).Complete(ctx, c)
-	if err == nil || proxy.calls.Load() != 0 {
-		t.Errorf("error %v, %d calls at the proxy", err, proxy.calls.Load())
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProxiesOfTheEnvironmentAreNotUsed$")
+	child.Env = []string{"OPENAI_TEST_CHILD=1", "HTTP_PROXY=" + proxy.URL, "http_proxy=" + proxy.URL}
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Errorf("the child: %v\n%s", err, out)
+	}
+	if n := proxy.calls.Load(); n != 0 {
+		t.Errorf("%d calls at the proxy", n)
 	}
 }
 

@@ -252,6 +252,30 @@ func TestNoSinkHoldsACanary(t *testing.T) {
 	}
 }
 
+// R-GWV-06, R-GWM-11: a served model that is not the pinned one is counted.
+func TestAnotherServedModelIsDrift(t *testing.T) {
+	for model, want := range map[string]float64{"local-model": 0, "local-model-2": 1} {
+		_, url := start(t, simserver.Config{Model: model})
+		r := connect(t, url)
+		if _, err := r.Do(t.Context(), ask(1), gateway.Unlimited()); err != nil {
+			t.Fatal(err)
+		}
+		families, err := r.reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0.0
+		for _, f := range families {
+			if f.GetName() == "promptlab_gateway_model_drift_total" {
+				got += f.GetMetric()[0].GetCounter().GetValue()
+			}
+		}
+		if row := <-r.rows; got != want || row.ServedModel != model || row.Model != "local-model" {
+			t.Errorf("served %s: drift %g, want %g; row says %s for %s", model, got, want, row.ServedModel, row.Model)
+		}
+	}
+}
+
 // R-GWV-04: no label takes its values from a request or a provider.
 func TestMetricLabelsAreBounded(t *testing.T) {
 	_, url := start(t, simserver.Config{Faults: []simserver.Fault{{Status: 500}, {Status: 400}}})
