@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/crc32"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/elnor/promptlab/ec/store/fsx"
@@ -264,18 +265,19 @@ func (s *Store) clearTemps(texts map[string]*chain) error {
 		if err != nil {
 			return err
 		}
-		found := false
+		entries = slices.DeleteFunc(entries, func(e fsx.Entry) bool { return !strings.HasPrefix(e.Name, tempPrefix) })
+		if len(entries) == 0 {
+			continue
+		}
+		// The process before may have put a text of somebody else back and died
+		// before that was durable; the way it went is not wiped out before it is.
+		if err := s.fs.SyncDir(dir); err != nil {
+			return err
+		}
 		for _, e := range entries {
-			if !strings.HasPrefix(e.Name, tempPrefix) {
-				continue
-			}
-			found = true
 			if err := s.clearTemp(path.Join(dir, e.Name), targets, texts); err != nil {
 				return err
 			}
-		}
-		if !found {
-			continue
 		}
 		// A torn one that came back after its text was placed would look like what
 		// the exchange brought out.

@@ -1,0 +1,217 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/elnor/promptlab/ec/store"
+	"github.com/elnor/promptlab/ec/store/disksim"
+	"github.com/elnor/promptlab/ec/store/fsx"
+	"github.com/elnor/promptlab/ec/store/internal/hook"
+)
+
+func write(t *testing.T, dir, path, text string) {
+	t.Helper()
+	full := filepath.Join(dir, path)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o700), os.WriteFile(full, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tell collects edits as "path=text" or "path gone".
+func tell(into *[]string) func(*store.Config) {
+	return func(c *store.Config) {
+		c.Watch = []string{"templates"}
+		c.OnEdit = func(e store.Edit) {
+			if e.Gone {
+				*into = append(*into, e.Path+" gone")
+			} else {
+				*into = append(*into, e.Path+"="+string(e.Body))
+			}
+		}
+	}
+}
+
+func TestRescanSeesEveryKindOfHandEditOnce(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "templates/old.md", "old")
+	write(t, dir, "templates/sub/gone.md", "x")
+	write(t, dir, "sessions/s.json", "{}")
+	var told []string
+	s := open(t, dir, tell(&told))
+	commit(t, s, doc("templates/ours.md", "ours"))
+	scan := func() {
+		t.Helper()
+		if err := errors.Join(s.Flush(), s.Rescan()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scan()
+	if told != nil {
+		t.Fatalf("without an edit told %v", told)
+	}
+	write(t, dir, "templates/old.md", "old, edited")
+	write(t, dir, "templates/ours.md", "ours, edited")
+	write(t, dir, "templates/new.md", "new")
+	write(t, dir, "templates/.new.md.swp", "an editor's")
+	write(t, dir, "sessions/s.json", "not watched")
+	if err := os.Remove(filepath.Join(dir, "templates/sub/gone.md")); err != nil {
+		t.Fatal(err)
+	}
+	scan()
+	scan()
+	want := []string{"templates/new.md=new", "templates/old.md=old, edited", "templates/ours.md=ours, edited", "templates/sub/gone.md gone"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Fatalf("told (-want +got):\n%s", diff)
+	}
+	told = nil
+	commit(t, s, doc("templates/ours.md", "ours again"))
+	scan()
+	if got := onDisk(t, dir, "templates/ours.md"); got != "ours, edited" || told != nil {
+		t.Errorf("an edit that was not accepted became %q, told %v", got, told)
+	}
+	if got := read(t, s, "templates/ours.md"); got != "ours again" {
+		t.Errorf("the acknowledged text reads %q", got)
+	}
+	s.Accept("templates/ours.md", []byte("ours, edited"))
+	if got := read(t, s, "templates/ours.md"); got != "ours, edited" {
+		t.Errorf("the accepted text reads %q", got)
+	}
+	commit(t, s, doc("templates/ours.md", "on top"))
+	scan()
+	if got := onDisk(t, dir, "templates/ours.md"); got != "on top" || told != nil {
+		t.Errorf("after accept the document is %q, told %v", got, told)
+	}
+}
+
+func TestEditBetweenLookAndRenameIsNotLost(t *testing.T) {
+	for name, c := range map[string]struct{ before, ours string }{
+		"replaced": {"before", "ours"}, "removed": {"before", ""}, "made": {"", "ours"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if c.before != "" {
+				write(t, dir, "templates/a.md", c.before)
+			}
+			root, err := fsx.OpenRoot(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var told []string
+			cfg := store.Config{FS: root}
+			tell(&told)(&cfg)
+			s, err := store.OpenHooked(cfg, hook.Hooks{BeforePlace: func(p string) { write(t, dir, p, "theirs") }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := store.Doc{Path: "templates/a.md"}
+			if c.ours != "" {
+				d.Body = []byte(c.ours)
+			}
+			commit(t, s, store.Change{Docs: []store.Doc{d}})
+			if err := s.Checkpoint(); err != nil {
+				t.Fatal(err)
+			}
+			if got := onDisk(t, dir, "templates/a.md"); got != "theirs" {
+				t.Errorf("the document is %q", got)
+			}
+			if diff := cmp.Diff([]string{"templates/a.md=theirs"}, told); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			told = nil
+			s = open(t, dir, tell(&told)) // what was acknowledged is in the journal still
+			want := c.ours
+			if want == "" {
+				want = "(none)"
+			}
+			if got := read(t, s, "templates/a.md"); got != want {
+				t.Errorf("after a restart the acknowledged text reads %q, want %q", got, want)
+			}
+			if err := s.Flush(); err != nil || len(told) != 1 || onDisk(t, dir, "templates/a.md") != "theirs" {
+				t.Errorf("after a restart: told %v, document %q, error %v", told, onDisk(t, dir, "templates/a.md"), err)
+			}
+		})
+	}
+}
+
+// Two edits in a row, the second while the first is being put back.
+func TestTextThatLosesItsPlaceIsKeptAside(t *testing.T) {
+	d := disksim.New()
+	s, err := store.OpenHooked(store.Config{FS: d}, hook.Hooks{BeforePlace: func(p string) { d.Put(p, []byte("first edit")) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Put("a.md", []byte("before"))
+	commit(t, s, doc("a.md", "ours"))
+	d.Before = func(_ int, what string) {
+		if what == "exchange a.md" && string(d.Files()["a.md"]) == "ours" {
+			d.Put("a.md", []byte("second edit"))
+		}
+	}
+	if err := s.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	d.Before = nil
+	var texts []string
+	for name, text := range d.PowerCut(disksim.Harshest()).Files() {
+		if name == "a.md" || strings.HasPrefix(name, ".ec/kept/") {
+			texts = append(texts, string(text))
+		}
+	}
+	slices.Sort(texts)
+	if diff := cmp.Diff([]string{"first edit", "second edit"}, texts); diff != "" {
+		t.Errorf("texts of people on the disk (-want +got):\n%s", diff)
+	}
+}
+
+func TestRunWritesBehindChecksPointsAndRescansInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := disksim.New()
+		var told []string
+		cfg := store.Config{FS: d}
+		tell(&told)(&cfg)
+		s, err := store.Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		commit(t, s, doc("templates/a.md", "ours"))
+		wait := func(d time.Duration) { <-time.After(d); synctest.Wait() }
+		wait(time.Second)
+		if got := string(d.Files()["templates/a.md"]); got != "ours" {
+			t.Errorf("a second after the commit the document is %q", got)
+		}
+		d.Put("templates/a.md", []byte("theirs"))
+		wait(2 * time.Second)
+		if diff := cmp.Diff([]string{"templates/a.md=theirs"}, told); diff != "" {
+			t.Errorf("told within one rescan (-want +got):\n%s", diff)
+		}
+		wait(30 * time.Second)
+		harsh := d.PowerCut(disksim.Harshest())
+		if _, err := store.Open(store.Config{FS: harsh}); err != nil || string(harsh.Files()["templates/a.md"]) != "theirs" {
+			t.Errorf("after a checkpoint and a power cut: %q, error %v", harsh.Files()["templates/a.md"], err)
+		}
+		commit(t, s, doc("last", "x"))
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run ended with %v", err)
+		}
+		if string(d.Files()["last"]) != "x" {
+			t.Error("run ended without writing the last document")
+		}
+	})
+}
