@@ -15,7 +15,7 @@ import (
 // call is one logical call on its way through the chain.
 type call struct {
 	g      *Gateway
-	caller context.Context // the caller's own; its end is never retried
+	gone   func() bool // whether the caller has left; its end is never retried
 	req    Request
 	budget Budget
 	began  time.Time
@@ -35,12 +35,12 @@ type call struct {
 func (c *call) lane() *lane { return c.lanes[c.at] }
 
 // run repeats attempts until one answers or nothing more may be tried.
-func (c *call) run() (Response, error) {
+func (c *call) run(ctx context.Context) (Response, error) {
 	total := methodTimeout(c.req.Role)
 	if t := c.lane().TotalTimeout; t > 0 {
 		total = min(total, t)
 	}
-	ctx, cancel := context.WithTimeoutCause(c.caller, total, errTotalTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, total, errTotalTimeout)
 	defer cancel()
 	for try := 1; ; try++ {
 		resp, err := c.attempt(ctx)
@@ -58,7 +58,7 @@ func (c *call) run() (Response, error) {
 func (c *call) finish(err *Error) *Error {
 	e := *err
 	e.Target, e.Attempts = c.lane().Name, c.attempts
-	if c.caller.Err() != nil {
+	if c.gone() {
 		e.Class = ClassCallerGone
 	}
 	return &e
@@ -73,7 +73,7 @@ func (c *call) again(ctx context.Context, err *Error) bool {
 	switch {
 	case ctx.Err() != nil:
 		return false
-	case err.Class.Retryable() && err.RetryAfter <= maxRetryAfter && !(c.hasFallback() && c.tries >= 2):
+	case err.Class.Retryable() && err.RetryAfter <= maxRetryAfter && (c.tries < 2 || !c.hasFallback()):
 		ceiling := min(backoffCap, backoffBase<<max(0, c.attempts-1))
 		wait = max(time.Duration(c.g.rand()*float64(ceiling)), err.RetryAfter)
 		c.g.metrics.retries.WithLabelValues(c.lane().Provider, c.lane().Name, string(err.Class)).Inc()
@@ -156,7 +156,7 @@ func (c *call) refusal(err error) *Error {
 	if !errors.As(err, &e) {
 		return &Error{Class: ClassSaturated, Reason: "budget_unavailable"}
 	}
-	if e.Class == ClassCallerGone && c.caller.Err() == nil {
+	if e.Class == ClassCallerGone && !c.gone() {
 		return &Error{Class: ClassSaturated, Reason: "no_money_in_time"}
 	}
 	return e
@@ -262,7 +262,7 @@ func (c *call) send(ctx context.Context, l *lane, call Call, row *Attempt) (Repl
 		return reply, e // the provider's own answer stands, even when it came late
 	}
 	ended := &Error{Class: ClassAttemptTimeout, NotBilled: e.NotBilled, Status: e.Status, RequestID: e.RequestID}
-	if c.caller.Err() != nil {
+	if c.gone() {
 		ended.Class = ClassCallerGone
 	} else if cause := context.Cause(ctx); errors.Is(cause, errTotalTimeout) {
 		ended.Reason = "total_timeout"

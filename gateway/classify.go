@@ -59,8 +59,8 @@ type wire struct {
 	text     string
 }
 
-func readWire(body []byte) wire {
-	var w wire
+func readWire(body []byte) *wire {
+	w := new(wire)
 	trimmed := bytes.TrimSpace(body)
 	var top any
 	if err := json.Unmarshal(trimmed, &top); err != nil {
@@ -189,7 +189,7 @@ func order() []rule {
 	}
 }
 
-func (w wire) class() ErrorClass {
+func (w *wire) class() ErrorClass {
 	for _, r := range order() {
 		if r.matches(w) {
 			return r.class
@@ -205,7 +205,7 @@ func (w wire) class() ErrorClass {
 	}
 }
 
-func (r rule) matches(w wire) bool {
+func (r rule) matches(w *wire) bool {
 	if slices.Contains(r.statuses, w.status) {
 		return true
 	}
@@ -222,7 +222,7 @@ func containsAny(text string, phrases []string) bool {
 
 // knownCode gives the provider's code if the tables know it: a code is
 // provider text as well, and only our own list may travel.
-func (w wire) knownCode() string {
+func (w *wire) knownCode() string {
 	for _, c := range []string{w.code, w.kind} {
 		if c == "" {
 			continue
@@ -279,7 +279,8 @@ func clean(s, extra string) string {
 		return ""
 	}
 	for _, r := range s {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(extra, r)) {
+		known := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(extra, r)
+		if !known {
 			return ""
 		}
 	}

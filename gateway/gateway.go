@@ -203,8 +203,8 @@ func (g *Gateway) Do(ctx context.Context, req Request, budget Budget) (Response,
 		g.log.InfoContext(ctx, "model call refused", "request_id", req.RequestID, "job", req.JobID, "role", req.Role, "class", ClassPolicy)
 		return Response{}, err
 	}
-	c := &call{g: g, caller: ctx, req: req, budget: budget, began: began, lanes: lanes}
-	resp, err := c.run()
+	c := &call{g: g, gone: func() bool { return ctx.Err() != nil }, req: req, budget: budget, began: began, lanes: lanes}
+	resp, err := c.run(ctx)
 	g.metrics.overhead.Observe((time.Since(began) - c.waited).Seconds())
 	g.log.InfoContext(ctx, "model call", "request_id", req.RequestID, "job", req.JobID, "role", req.Role,
 		"target", c.lane().Name, "class", ClassOf(err), "attempts", c.attempts, "cost_nano_usd", c.cost,

@@ -127,9 +127,10 @@ func (s *Server) fault(err error) *problem {
 		s.log.Error("loopback call failed", "job", s.c.JobID, "error", err)
 		return &problem{http.StatusInternalServerError, "internal", "the call failed inside the worker", ""}
 	}
-	if s.job.Err() != nil {
-		s.Cancel()
+	select {
+	case <-s.cancelled:
 		return latchProblem(Latch{Status: http.StatusConflict, Code: "cancelled"})
+	default:
 	}
 	l := Latch{Class: e.Class, FailureCode: e.Class.FailureCode()}
 	switch e.Class {

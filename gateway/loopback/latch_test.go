@@ -124,13 +124,13 @@ func TestAClientThatLeavesDoesNotLatch(t *testing.T) {
 		<-arrived
 		cancel()
 	}()
-	req, err := http.NewRequestWithContext(ctx, "POST", r.door.BaseURL+"/chat/completions", strings.NewReader(chat))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.door.BaseURL+"/chat/completions", strings.NewReader(chat))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+r.door.Token)
 	req.Header.Set("Content-Type", "application/json")
-	if _, err := http.DefaultClient.Do(req); err == nil {
+	if _, err := client().Do(req); err == nil {
 		t.Fatal("a cancelled request got an answer")
 	}
 	<-left // R-GWS-19: the disconnect reached the call

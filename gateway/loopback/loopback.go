@@ -17,8 +17,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -107,13 +105,12 @@ type Server struct {
 	slots   *semaphore.Weighted
 	handler http.Handler
 
-	job    context.Context // ends with the job; cancels every call in flight
-	cancel context.CancelFunc
-
-	mu      sync.Mutex
-	latch   *Latch
-	latched chan struct{}
-	dead    atomic.Bool
+	mu        sync.Mutex
+	latch     *Latch
+	latched   chan struct{}
+	cancelled chan struct{} // closed by Cancel; ends every call in flight
+	once      sync.Once
+	dead      atomic.Bool // the token is worth nothing
 
 	chats, truncated, measured, checked, refused atomic.Int64
 }
@@ -139,9 +136,8 @@ func Open(c Config) (*Server, Door, error) {
 	token := "pl-job-" + base64.RawURLEncoding.EncodeToString(secret[:])
 	s := &Server{
 		c: c, log: c.Log, ln: ln, host: ln.Addr().String(), token: sha256.Sum256([]byte(token)),
-		ids: map[string]bool{}, slots: semaphore.NewWeighted(MaxConcurrent), latched: make(chan struct{}),
+		ids: map[string]bool{}, slots: semaphore.NewWeighted(MaxConcurrent), latched: make(chan struct{}), cancelled: make(chan struct{}),
 	}
-	s.job, s.cancel = context.WithCancel(context.Background())
 	for _, id := range c.ExampleIDs {
 		s.ids[id] = true
 	}
@@ -153,6 +149,14 @@ func Open(c Config) (*Server, Door, error) {
 // cancelled and waited for, and the port is closed. It must run for the
 // listener to be released.
 func (s *Server) Run(ctx context.Context) error {
+	job, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		<-s.cancelled // at the latest by end, below
+		cancel()
+	}()
+	defer func() { <-watched }()
 	srv := &http.Server{
 		Handler:           s.handler,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -160,8 +164,8 @@ func (s *Server) Run(ctx context.Context) error {
 		// waits long for a model. The body has its own, see guard.go.
 		IdleTimeout:    60 * time.Second,
 		MaxHeaderBytes: 16 << 10,
-		BaseContext:    func(net.Listener) context.Context { return s.job },
-		ErrorLog:       log.New(io.Discard, "", 0), // its lines hold bytes of the client
+		BaseContext:    func(net.Listener) context.Context { return job },
+		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // its lines hold bytes of the client
 	}
 	served := make(chan error, 1) // one result, taken below
 	go func() { served <- srv.Serve(s.ln) }()
@@ -176,7 +180,9 @@ func (s *Server) Run(ctx context.Context) error {
 		if srv.Shutdown(grace) != nil {
 			_ = srv.Close() // nothing more can be done
 		}
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve loopback: %w", err)
+		}
 		return nil
 	}
 	_ = srv.Close() // the listener's error says more
@@ -193,7 +199,7 @@ func (s *Server) end() {
 // stays open so that the process can be told.
 func (s *Server) Cancel() {
 	s.close(Latch{Status: http.StatusConflict, Code: "cancelled", Class: gateway.ClassCallerGone})
-	s.cancel()
+	s.once.Do(func() { close(s.cancelled) })
 }
 
 // Latched is closed when the door latches.

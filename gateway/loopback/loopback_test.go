@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -94,6 +95,8 @@ func open(t *testing.T, d doer, change func(*loopback.Config)) rig {
 	return r
 }
 
+func client() *http.Client { return &http.Client{Timeout: 20 * time.Second} }
+
 type answer struct {
 	status int
 	header http.Header
@@ -124,7 +127,7 @@ func (r rig) do(t *testing.T, method, path, body string, change func(*http.Reque
 	if change != nil {
 		change(req)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := client().Do(req)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}

@@ -3,6 +3,7 @@ package openai_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -55,6 +57,12 @@ func serve(t *testing.T, status int, body string, headers ...string) *fake {
 	}))
 	t.Cleanup(f.Close)
 	return f
+}
+
+func as(err error) *gateway.Error {
+	var e *gateway.Error
+	errors.As(err, &e)
+	return e
 }
 
 func call(f *fake) gateway.Call {
@@ -170,7 +178,7 @@ func TestErrorStatusesAreOneCallEach(t *testing.T) {
 	} {
 		f := serve(t, status, `{"error":"`+canary+`"}`, "Retry-After", "3")
 		_, err := openai.New(openai.Config{}).Complete(t.Context(), call(f))
-		e, _ := err.(*gateway.Error)
+		e := as(err)
 		if e == nil || e.Class != want || e.Status != status || !e.NotBilled || e.RetryAfter != 3*time.Second {
 			t.Errorf("status %d: %#v, want class %s", status, e, want)
 			continue
@@ -195,7 +203,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 // The standard library reads the proxy variables once per process, so the
 // question is put to a fresh one.
 func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
-	if os.Getenv("OPENAI_TEST_CHILD") != "" {
+	if slices.Contains(os.Environ(), "OPENAI_TEST_CHILD=1") {
 		c := call(&fake{Server: &httptest.Server{URL: "http://model.invalid"}})
 		_, err := openai.New(openai.Config{}).Complete(t.Context(), c)
 		if gateway.ClassOf(err) != gateway.ClassTransport {
@@ -231,7 +239,7 @@ func TestTransportFailuresTellWhetherAnythingWasSent(t *testing.T) {
 	_ = ln.Close()
 	c := call(&fake{Server: &httptest.Server{URL: "http://" + addr}})
 	_, err = openai.New(openai.Config{}).Complete(t.Context(), c)
-	if e, _ := err.(*gateway.Error); e == nil || e.Class != gateway.ClassTransport || !e.NotBilled || strings.Contains(e.Error(), addr) {
+	if e := as(err); e == nil || e.Class != gateway.ClassTransport || !e.NotBilled || strings.Contains(e.Error(), addr) {
 		t.Errorf("nobody listens: %#v, want transport, not billed, no address", err)
 	}
 	cut := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -241,7 +249,7 @@ func TestTransportFailuresTellWhetherAnythingWasSent(t *testing.T) {
 	t.Cleanup(cut.Close)
 	c.Target.BaseURL = cut.URL
 	_, err = openai.New(openai.Config{}).Complete(t.Context(), c)
-	if e, _ := err.(*gateway.Error); e == nil || e.Class != gateway.ClassTransport || e.NotBilled {
+	if e := as(err); e == nil || e.Class != gateway.ClassTransport || e.NotBilled {
 		t.Errorf("connection cut after the request: %#v, want transport, possibly billed", err)
 	}
 	half := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -251,7 +259,7 @@ func TestTransportFailuresTellWhetherAnythingWasSent(t *testing.T) {
 	t.Cleanup(half.Close)
 	c.Target.BaseURL = half.URL
 	_, err = openai.New(openai.Config{}).Complete(t.Context(), c)
-	if e, _ := err.(*gateway.Error); e == nil || e.Class != gateway.ClassTransport || e.NotBilled {
+	if e := as(err); e == nil || e.Class != gateway.ClassTransport || e.NotBilled {
 		t.Errorf("answer cut in the middle: %#v, want transport, possibly billed", err)
 	}
 }
@@ -307,5 +315,5 @@ func FuzzAnswer(f *testing.F) {
 type answering []byte
 
 func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(string(a)))}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(string(a)))}, nil
 }

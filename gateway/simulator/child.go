@@ -30,6 +30,7 @@ func pool() []string {
 
 var (
 	openTag  = regexp.MustCompile(`<([A-Za-z][A-Za-z0-9_-]{0,30})>`)
+	scored   = regexp.MustCompile(`(?ms)^text:\n(.*?)\nscore: -?\d+$`)
 	beginEnd = regexp.MustCompile(`(?m)^[^\pL\pN\n]*(BEGIN|END)\b.*$`)
 )
 
@@ -49,6 +50,9 @@ func (w *World) child(user, repeat string) (string, bool) {
 	if len(parents) == 0 {
 		return "", false
 	}
+	for i := range parents {
+		parents[i] = best(parents[i])
+	}
 	base, bullets := split(parents[0])
 	for _, p := range parents[1:] {
 		_, more := split(p)
@@ -64,6 +68,16 @@ func (w *World) child(user, repeat string) (string, bool) {
 		bullets = grow(base, bullets, exchange, func(what string, n int) int { return draw(what+strconv.Itoa(i), n) })
 	}
 	return "<prompt>\n" + render(base, bullets) + "\n</prompt>", true
+}
+
+// best takes the last text of a list in which each stands between "text:" and
+// "score: NUMBER", as lists of earlier versions do, the best one last.
+func best(text string) string {
+	all := scored.FindAllStringSubmatch(text, -1)
+	if len(all) == 0 {
+		return text
+	}
+	return all[len(all)-1][1]
 }
 
 // grow adds a pool bullet, or exchanges one when there is no room.

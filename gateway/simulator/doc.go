@@ -53,7 +53,9 @@
 // parent, parent_a, parent_b, parent1, parent2, mother, father, text_a, text_b,
 // first, second, instruction, curr_param; else the blocks between lines that
 // start with BEGIN and END (dashes and the like before them are fine); else the
-// longest block between any other pair of equal tags. The answer is
+// longest block between any other pair of equal tags. Of a block that lists
+// earlier versions ("text:", the text, "score: 61"; best last) the last one is
+// meant. The answer is
 //
 //	<prompt>
 //	the first text, every line kept, plus bullets at its end

@@ -166,6 +166,7 @@ func TestChildrenKeepTheirParent(t *testing.T) {
 		"tags spoken of":     "The text stands between <current> and </current>.\n<current>\n" + base + "\n</current>",
 		"an instruction tag": "<instruction>" + base + "</instruction>",
 		"fences":             "----- BEGIN TEXT -----\n" + base + "\n----- END TEXT -----",
+		"a list with scores": "<current>\ntext:\nAnother one.\nscore: 35\n\ntext:\n" + base + "\nscore: 61\n\n\n</current>\n<examples>",
 		"an unknown tag":     "<whatever>\n" + base + "\n</whatever>",
 	} {
 		child := extract(t, w.Answer([]gateway.Message{{Role: "user", Content: meta(sections)}}, simulator.Params{MaxTokens: 2000}).Text)
@@ -184,7 +185,7 @@ func TestChildrenKeepTheirParent(t *testing.T) {
 func TestACrossoverUnitesWhatBothParentsAdded(t *testing.T) {
 	w := world(t, simulator.Helpful, 1)
 	mother, father := base+"\n"+bullets[0]+"\n"+bullets[2], base+"\n"+bullets[1]
-	child := extract(t, w.Answer([]gateway.Message{{Role: "user", Content: meta("<mother>\n" + mother + "\n</mother>\n<father>\n" + father + "\n</father>")}},
+	child := extract(t, w.Answer([]gateway.Message{{Role: "user", Content: meta("<first>\n" + mother + "\n</first>\n<second>\n" + father + "\n</second>")}},
 		simulator.Params{}).Text)
 	for _, b := range bullets[:3] {
 		if strings.Count(child, b) != 1 {
@@ -240,7 +241,7 @@ func TestTheProviderIsMarked(t *testing.T) {
 	g, err := gateway.New(gateway.Config{
 		Models: []gateway.ModelConfig{
 			{Name: "sim", Protocol: gateway.ProtocolSimulator, Model: "helpful", Routes: gateway.Roles()},
-			{Name: "typo", Protocol: gateway.ProtocolSimulator, Model: "helpfull", Routes: gateway.Roles()},
+			{Name: "typo", Protocol: gateway.ProtocolSimulator, Model: "hopeful", Routes: gateway.Roles()},
 		},
 		Adapters: map[gateway.Protocol]gateway.Adapter{gateway.ProtocolSimulator: a},
 	})

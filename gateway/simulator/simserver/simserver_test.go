@@ -115,7 +115,7 @@ func TestScriptedFaults(t *testing.T) {
 			if gateway.ClassOf(err) != c.class || s.Calls() != c.calls {
 				t.Errorf("class %s after %d calls, want %s after %d", gateway.ClassOf(err), s.Calls(), c.class, c.calls)
 			}
-			s, url = start(t, simserver.Config{Faults: []simserver.Fault{c.fault}})
+			_, url = start(t, simserver.Config{Faults: []simserver.Fault{c.fault}})
 			resp, err := connect(t, url).Do(t.Context(), ask(1), gateway.Unlimited())
 			if works := c.calls > 1; (err == nil) != works || works && resp.Attempts != 2 {
 				t.Errorf("met once: error %v after %d attempts, want success: %t", err, resp.Attempts, works)
