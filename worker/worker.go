@@ -113,6 +113,10 @@ func orTime(v *time.Duration, otherwise time.Duration) {
 // without counting a failure. Run returns when all that is done, or after
 // DrainFor.
 func (w *Worker) Run(ctx context.Context) error {
+	// what a worker that was killed here has left behind
+	if err := pyrun.Sweep(w.c.Python.Dir); err != nil {
+		w.c.Log.WarnContext(ctx, "old runs not swept", "error", err)
+	}
 	srv := asynq.NewServer(w.c.Redis, asynq.Config{
 		Concurrency:              w.c.Concurrency,
 		Queues:                   map[string]int{queue.Name: 1},

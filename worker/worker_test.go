@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -16,10 +15,8 @@ import (
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
-	"github.com/elnor/promptlab/ec/dispatch"
 	"github.com/elnor/promptlab/ec/dispatch/broker"
 	"github.com/elnor/promptlab/ec/dispatch/queue"
-	"github.com/elnor/promptlab/ec/ectest"
 	"github.com/elnor/promptlab/gateway"
 	"github.com/elnor/promptlab/internal/fault"
 )
@@ -189,8 +186,8 @@ func beAWorker(dir string) {
 	w.handle(context.Background(), message(task))
 }
 
-// R-SYS-04: kill -9 leaves no Python. Grandchildren that hid in a session of
-// their own are the next start's to find; the process and its group are not.
+// R-SYS-04: kill -9 ends the Python at once; what had fled from it is found by
+// the next worker's start.
 func TestKilledWorkerLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
 	script, err := filepath.Abs(filepath.Join("testdata", "engine.py"))
@@ -207,57 +204,22 @@ func TestKilledWorkerLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	t.Cleanup(func() {
-		for _, pid := range tree[1:] { // ours: the stub's own children
-			if p, err := os.FindProcess(pid); err == nil {
-				_ = p.Kill()
-			}
-		}
-	})
 	until(t, "the Python process is gone", func() bool { return !alive(tree[0]) })
+	b := openBroker(t)
+	stop := start(t, newTestWorker(t, newFakeDoor(optimizeTask("")), &provider{answer: good}, func(c *Config) { c.Redis, c.Python.Dir = b.Redis(), dir }))
+	until(t, "its children are gone", func() bool { return !alive(tree[1]) && !alive(tree[2]) })
+	if err := stop(); err != nil {
+		t.Errorf("run: %v", err)
+	}
 }
 
 // The whole way: EC, dispatcher, broker, worker, stub engine, and back. The
 // better text is found, measured on the sealed rows and waits for a person.
 func TestAJobTravelsToAReviewableCandidate(t *testing.T) {
-	env := ectest.New(t)
-	door := dispatch.NewDoor(dispatch.DoorConfig{EC: env})
-	b := openBroker(t)
-	disp, err := dispatch.New(dispatch.Config{EC: env, Door: door, Redis: b.Redis(), Tick: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	dispatched := make(chan error, 1)
-	go func() { dispatched <- disp.Run(ctx) }()
 	p := &provider{answer: good}
-	stop := start(t, newTestWorker(t, door, p, func(c *Config) { c.Redis = b.Redis() }))
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Errorf("worker: %v", err)
-		}
-		cancel()
-		if err := <-dispatched; err != nil {
-			t.Errorf("dispatcher: %v", err)
-		}
-	})
-	job := env.Job(env.Lab(60), `{"per_job_budget_usd":1,"optimization_goal":"search"}`)
-	deadline := time.After(30 * time.Second)
-	var now contracts.PromptLabJob
-	for {
-		changed := env.Changed()
-		if now, err = env.View().Job(job.JobID); err != nil {
-			t.Fatal(err)
-		}
-		if now.Status.Terminal() {
-			break
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatalf("after 30 s the job is %s: %+v", now.Status, now.Detail)
-		}
-	}
+	l := newLab(t, func(c *Config) { c.Models = p.models })
+	job := l.Job(l.Lab(60), `{"per_job_budget_usd":1,"optimization_goal":"search"}`)
+	now := l.wait(t, job.JobID)
 	d := now.Detail
 	if now.Status != contracts.JobCompleted || d.Attempts != 1 || d.Deliveries != 2 {
 		t.Fatalf("job: %s after %d attempts and %d deliveries (%s %s), want completed after 1 and 2", now.Status, d.Attempts, d.Deliveries, d.FailureCode, d.FailureMessage)
@@ -265,11 +227,44 @@ func TestAJobTravelsToAReviewableCandidate(t *testing.T) {
 	if d.Optimizer == nil || d.Optimizer.Version != "2.3.0" || d.Optimizer.Tried != 2 {
 		t.Errorf("optimizer: %+v", d.Optimizer)
 	}
-	c := env.View().Candidates(ec.CandidateFilter{JobID: job.JobID})
+	c := l.View().Candidates(ec.CandidateFilter{JobID: job.JobID})
 	if len(c.Items) != 1 || !c.Items[0].Reviewable || c.Items[0].Evidence == nil || c.Items[0].Evidence.Difference != 1 || c.Items[0].EvidenceLabel == contracts.LabelNone {
-		t.Errorf("candidates: %s", fmt.Sprintf("%+v", c.Items))
+		t.Errorf("candidates: %+v", c.Items)
 	}
-	if u := env.View().Usage(job.JobID); u.Total.Calls != p.count() {
+	if u := l.View().Usage(job.JobID); u.Total.Calls != p.count() {
 		t.Errorf("%d calls are booked, %d were made", u.Total.Calls, p.count())
+	}
+}
+
+// R-WRK-06: with a provider that never answers a job is tried four times in all,
+// and one logical call means at most 4 x 3 provider calls.
+func TestRetriesAreECsAndBounded(t *testing.T) {
+	p := &provider{answer: fails(gateway.ClassRateLimit, 429)}
+	l := newLab(t, func(c *Config) { c.Models = p.models })
+	job := l.Job(l.Lab(40), `{"per_job_budget_usd":1,"optimization_goal":"meta"}`)
+	for try := 1; try <= 4; try++ {
+		for {
+			changed := l.Changed()
+			j, err := l.View().Job(job.JobID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if j.Status.Terminal() || l.Open(job.JobID).Failures == try {
+				break
+			}
+			select {
+			case <-changed:
+			case <-time.After(20 * time.Second):
+				t.Fatalf("try %d: no news of the job for 20 s: %+v", try, j.Detail)
+			}
+		}
+		l.Clock.Add(3 * time.Minute) // past the pause before the next try
+	}
+	now := l.wait(t, job.JobID)
+	if now.Status != contracts.JobFailed || now.Detail.FailureCode != contracts.FailRateLimited || now.Detail.Attempts != 4 {
+		t.Errorf("job: %s with %q after %d attempts, want failed with provider_rate_limited after 4", now.Status, now.Detail.FailureCode, now.Detail.Attempts)
+	}
+	if n := p.count(); n != 12 {
+		t.Errorf("one logical call: %d provider calls, want 3 in each of 4 tries", n)
 	}
 }

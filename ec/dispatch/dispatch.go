@@ -191,8 +191,8 @@ func (d *Dispatcher) pass(ctx context.Context, compare bool) (next time.Time) {
 	d.forget(open)
 	d.c.Door.sweep(open)
 	for _, t := range due {
-		if !d.up || underWay >= d.c.Cap || ctx.Err() != nil {
-			break
+		if !d.up || len(d.outbox) > 0 || underWay >= d.c.Cap || ctx.Err() != nil {
+			break // what is recorded already goes first
 		}
 		if d.dispatch(ctx, t, now) {
 			underWay++
@@ -219,14 +219,20 @@ func (d *Dispatcher) look(ctx context.Context) (fresh bool) {
 	}
 	d.up = true
 	d.metrics.up.Set(1)
-	if d.told {
-		d.told = false
-		d.c.Log.InfoContext(ctx, "broker is back")
-	}
+	d.back(ctx)
 	if fresh {
 		d.c.Log.InfoContext(ctx, "broker is new or empty; comparing all deliveries")
 	}
 	return fresh
+}
+
+// back notes the end of an outage. A broker that answers and takes no messages,
+// because it is full, is not back.
+func (d *Dispatcher) back(ctx context.Context) {
+	if d.told && len(d.outbox) == 0 {
+		d.told = false
+		d.c.Log.InfoContext(ctx, "broker is back")
+	}
 }
 
 // known gives the messages that wait in the broker, when they are to be
@@ -343,6 +349,7 @@ func (d *Dispatcher) enqueue(ctx context.Context, out outgoing) {
 		return
 	}
 	delete(d.outbox, out.msg.TaskID)
+	d.back(ctx)
 }
 
 // forget drops what is remembered about deliveries that are over.

@@ -360,6 +360,27 @@ func TestNoBrokerAtTheStart(t *testing.T) {
 	x.message(t, x.sent(t, j.JobID, 1))
 }
 
+// A delivery that is recorded and could not be sent is sent later as the same
+// delivery: an outage does not use up deliveries.
+func TestAnOutageBetweenRecordAndSend(t *testing.T) {
+	r := newEmbedded(t)
+	x := newRig(t, r, func(c *dispatch.Config) { c.Tick = time.Hour }) // it finds out by sending
+	x.message(t, x.sent(t, x.Job(x.Dataset, `{"seed":1}`).JobID, 1))
+	r.Down(t, false)
+	first := x.sent(t, x.Job(x.Dataset, `{"seed":2}`).JobID, 1)
+	second := x.Job(x.Dataset, `{"seed":3}`)
+	until(t, "the outage is noticed", func() bool { return x.log.count("broker is away") > 0 })
+	if s := x.Open(second.JobID); s.Stage != ec.StageWaiting {
+		t.Errorf("after a failed send another task is %s, want waiting", s.Stage)
+	}
+	r.Up(t)
+	x.message(t, first)
+	x.message(t, x.sent(t, second.JobID, 1))
+	if s := x.Open(jobOf(x, first)); s.Dispatch != 1 || x.log.count("delivery lost") != 0 {
+		t.Errorf("the outage used up deliveries: now at %d", s.Dispatch)
+	}
+}
+
 func flush(t *testing.T, r redisServer) {
 	t.Helper()
 	client := clientOf(t, r.Opt())
