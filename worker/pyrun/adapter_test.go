@@ -208,7 +208,6 @@ func TestTheRealOptimizersErrorsArrive(t *testing.T) {
 	d := openDoor(t)
 	for want, request := range map[string][]byte{
 		contracts.FailProviderTerminal: bytes.Replace(searchRequest(t, d.url), []byte(testToken), []byte("wrong"), 1),
-		contracts.FailTemporary:        searchRequest(t, "http://127.0.0.1:1"),
 		"bad_request":                  bytes.Replace(searchRequest(t, d.url), []byte(`"seed":7`), []byte(`"seed":"x"`), 1),
 	} {
 		t.Run(want, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 // Failure is why a run gave no result. Code is a failure code of the job contract
 // or, from an error event, one as received; Message is for people and holds
 // nothing of the request.
-type Failure struct {
+type Failure struct { //nolint:errname // what it is called everywhere: a failure with a failure code
 	Code      string
 	Message   string
 	Retryable bool

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -202,11 +203,12 @@ func TestTheProcessGetsNothingOfOurs(t *testing.T) {
 	for _, name := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "ELNOR_MEMORY", "PROMPTLAB_HOME", "HTTP_PROXY", "https_proxy", "PYTHONPATH"} {
 		t.Setenv(name, "sk-secret-of-ours")
 	}
-	opened, err := os.Open(os.Args[0]) // a file of ours that is open meanwhile
+	// A descriptor as we may have inherited one: Go would have marked its own.
+	inherited, err := syscall.Open(os.Args[0], syscall.O_RDONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = opened.Close() }()
+	defer func() { _ = syscall.Close(inherited) }() // only read
 	cfg := script(t, `
 hello()
 text = json.dumps({"env": dict(os.environ), "stdin": sys.stdin.readline(), "argv": sys.orig_argv[1:4], "cwd": os.getcwd(),

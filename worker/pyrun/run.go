@@ -103,7 +103,7 @@ func command(cfg Config, dir string) (*exec.Cmd, error) {
 	if info, err := os.Stat(python); err != nil || info.IsDir() {
 		return nil, unavailable(err, "the optimizer's Python is not there; run make setup")
 	}
-	cmd := exec.Command(python, cfg.Args...) //nolint:gosec // configured by the owner
+	cmd := exec.Command(python, cfg.Args...)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = dir, environment(dir), attributes()
 	if cfg.Jail != nil {
 		if err := cfg.Jail.Wrap(cmd, dir); err != nil {

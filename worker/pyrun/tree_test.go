@@ -7,7 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"flag"
 	"os"
 	"os/exec"
 	"strings"
@@ -132,6 +132,28 @@ result()`)
 	empty(t, cfg)
 }
 
+func TestADescendantWithoutOurMarkDiesWithItsGroup(t *testing.T) {
+	cfg := script(t, `
+hello()
+wait = "import os, signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); os.write(1, b'x'); signal.pause()"
+r, w = os.pipe()
+child = subprocess.Popen([sys.executable, "-I", "-c", wait], env={}, stdout=w)
+os.read(r, 1)
+say("seeds", n=child.pid)
+result()
+os._exit(0)`)
+	tree, onEvent := pids(t, func() {})
+	out, err := Run(t.Context(), cfg, request, onEvent)
+	if err != nil || out.Fled != 0 || len(*tree) != 2 {
+		t.Fatalf("run: %v, %d fled, saw %d processes; want none fled and 2; stderr %q", err, out.Fled, len(*tree), out.Stderr)
+	}
+	for _, p := range *tree {
+		if !p.gone(time.Second) {
+			t.Errorf("process %d is alive after Run", p.pid)
+		}
+	}
+}
+
 func TestAResultDuringTheGraceIsKept(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cfg := script(t, `
@@ -162,24 +184,23 @@ while True: signal.pause()`)
 	}
 }
 
-// parentDir makes the test binary play a worker that is killed, see TestMain.
-const parentDir = "PYRUN_TEST_PARENT_DIR"
+// workerDir makes the test binary play a worker that is killed.
+var workerDir = flag.String("worker-dir", "", "play a worker with this folder")
 
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(parentDir); dir != "" {
-		python, _ := interpreter() // tests that need it say so
-		cfg := Config{Python: python, Args: []string{"-I", "-B", "-c", say + stubborn + "tell()"}, Dir: dir}
-		_, err := Run(context.Background(), cfg, request, func(e Event) { fmt.Println(string(e.Raw)) })
-		fmt.Println(err)
-		os.Exit(1)
+func TestPlayTheWorker(t *testing.T) {
+	if *workerDir == "" {
+		return // its part comes in the next test
 	}
-	os.Exit(m.Run())
+	cfg := script(t, stubborn+"tell()")
+	cfg.Dir = *workerDir
+	_, err := Run(t.Context(), cfg, request, func(e Event) { _, _ = os.Stdout.Write(append(e.Raw, '\n')) }) // the reader notices
+	t.Fatalf("the worker's run ended: %v", err)
 }
 
 func TestTheDeathOfTheWorkerEndsThePython(t *testing.T) {
 	dir := t.TempDir()
-	parent := exec.Command(os.Args[0])
-	parent.Env = append(os.Environ(), parentDir+"="+dir)
+	parent := exec.Command(os.Args[0], "-test.run=^TestPlayTheWorker$", "-worker-dir="+dir)
+	parent.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // it cannot tidy up
 	stdout, err := parent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
