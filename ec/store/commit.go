@@ -96,7 +96,11 @@ func (s *Store) stage(batch []Change) (*staged, error) {
 }
 
 func conflict(p, message string) error {
-	return fault.New(fault.Conflict, "path_conflict", "%s: %s", p, message)
+	return fault.Wrap(fault.Conflict, "path_conflict", errors.New(p), "the path cannot be used: it %s", message)
+}
+
+func badPath(message string) error {
+	return fault.Validation([]fault.Detail{{Field: "path", Rule: "path", Message: message}})
 }
 
 // stageDoc gives the hash of what may lie at the path of d.
@@ -187,7 +191,7 @@ func (s *Store) ensureDir(dir string) error {
 	}
 	err := s.fs.MkdirAll(dir)
 	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fsx.ErrNotRegular) {
-		return conflict(dir, "a file lies where a folder must be")
+		return conflict(dir, "is not a folder")
 	}
 	if err != nil {
 		return err

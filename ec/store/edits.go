@@ -10,14 +10,23 @@ import (
 // the caller may build on it, and a power cut must not take it back. A text of
 // ours for that path goes on waiting.
 func (s *Store) contest(p string, body []byte, at string) error {
+	old := func(d *doc) bool { // accepted meanwhile, or told before
+		return d.known == at || d.foreign && d.told == at
+	}
+	s.mu.Lock()
+	d := s.docs[p]
+	done := old(d)
+	s.mu.Unlock()
+	if done {
+		return nil
+	}
 	if err := s.syncForeign(p); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.docs[p]
-	if d.known == at || d.foreign && d.told == at {
-		return nil // accepted meanwhile, or told before
+	if old(d) {
+		return nil
 	}
 	d.foreign, d.told = true, at
 	s.edits = append(s.edits, Edit{Path: p, Body: body, Gone: body == nil})

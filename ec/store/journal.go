@@ -135,7 +135,10 @@ type found struct {
 var errDamaged = errors.New("damaged")
 
 func damaged(file string, line int, format string, args ...any) error {
-	return fmt.Errorf("%s:%d: %w: %s; refusing to start, nothing was changed", file, line, errDamaged, fmt.Sprintf(format, args...))
+	if line > 0 {
+		file = fmt.Sprintf("%s:%d", file, line)
+	}
+	return fmt.Errorf("%s: %w: %s; refusing to start, nothing was changed", file, errDamaged, fmt.Sprintf(format, args...))
 }
 
 // parse reads a journal. A bad line ends it when it is part of a torn batch,

@@ -12,7 +12,7 @@ import (
 // known from then on.
 func (s *Store) Read(p string) ([]byte, bool, error) {
 	if rule, msg := checkPath(p); rule != "" {
-		return nil, false, conflict(p, msg)
+		return nil, false, badPath(msg)
 	}
 	s.mu.Lock()
 	if d := s.docs[p]; d != nil && d.pending {
@@ -40,7 +40,7 @@ func (s *Store) List(prefix string) ([]string, error) {
 	if dir == "" {
 		dir = "."
 	} else if rule, msg := checkPath(dir); rule != "" {
-		return nil, conflict(prefix, msg)
+		return nil, badPath(msg)
 	}
 	set := map[string]bool{}
 	s.mu.Lock()

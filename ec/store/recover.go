@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"hash/crc32"
 	"path"
 	"slices"
@@ -98,10 +99,21 @@ type replay struct {
 func (s *Store) plan(cur *found) (map[string]*replay, error) {
 	out := map[string]*replay{}
 	for name, e := range cur.head.Streams {
+		if rule, _ := checkPath(name); rule != "" || e.Len < 0 {
+			return nil, damaged(cur.name, 1, "it names a stream that cannot be")
+		}
 		out[name] = &replay{base: e.Len, crc: e.CRC, sealed: true}
 	}
 	for _, r := range cur.recs {
+		for _, d := range r.Docs {
+			if rule, _ := checkPath(d.Path); rule != "" {
+				return nil, damaged(cur.name, 0, "record %d names a document that cannot be", r.LSN)
+			}
+		}
 		for _, l := range r.Lines {
+			if rule, _ := checkPath(l.Stream); rule != "" || l.At < 0 {
+				return nil, damaged(cur.name, 0, "record %d names a stream that cannot be", r.LSN)
+			}
 			rp := out[l.Stream]
 			if rp == nil {
 				rp = &replay{base: l.At}
@@ -131,7 +143,7 @@ func (s *Store) inspect(name string, rp *replay) error {
 	}
 	rp.exists, rp.size = err == nil && e.Regular, e.Size
 	if rp.size < rp.base || err == nil && !e.Regular {
-		return damaged(name, 0, "it has %d bytes and had %d", rp.size, rp.base)
+		return damaged(name, 0, "it ends after %d of %d durable bytes", rp.size, rp.base)
 	}
 	if rp.base > 0 {
 		_, crc, err := s.measure(name, rp.base)
@@ -139,7 +151,7 @@ func (s *Store) inspect(name string, rp *replay) error {
 			return err
 		}
 		if rp.sealed && crc != rp.crc {
-			return damaged(name, 0, "its first %d bytes have changed", rp.base)
+			return s.changed(name, rp.base)
 		}
 		rp.crc = crc
 	}
@@ -151,6 +163,23 @@ func (s *Store) inspect(name string, rp *replay) error {
 		return damaged(name, bytes.Count(b[:known], []byte("\n"))+1, "the journal knows of %d bytes only", known)
 	}
 	return nil
+}
+
+// changed names the first line that is no JSON in the durable part of a stream,
+// if the change can be seen that way.
+func (s *Store) changed(name string, base int64) error {
+	b, err := fsx.ReadFile(s.fs, name)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for line := range bytes.Lines(b[:min(base, int64(len(b)))]) {
+		n++
+		if !json.Valid(line) || line[len(line)-1] != '\n' {
+			return damaged(name, n, "the line is not the one that was written")
+		}
+	}
+	return damaged(name, 0, "one of its %d lines is not the one that was written", n)
 }
 
 // takeExtents takes streams over that have nothing to be repeated.

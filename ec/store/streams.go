@@ -158,7 +158,7 @@ func (s *Store) syncStreams() (map[string]extent, error) {
 // An error of fn ends it and is returned.
 func (s *Store) ReadStream(name string, fn func(line []byte) error) error {
 	if rule, msg := checkPath(name); rule != "" {
-		return conflict(name, msg)
+		return badPath(msg)
 	}
 	s.mu.Lock()
 	limit := int64(-1)

@@ -16,11 +16,12 @@ type checker struct {
 	hooks      hook.Hooks
 	states     []state
 	rand       *rand.Rand
-	random     int // disks by chance at each point, besides the extremes
-	every      int // of so many disks the recovery of one is cut, too
-	kills      int // at each so many points the process only dies
-	flipStride int // one bit of each so many bytes is flipped
-	limit      int // disks, then it stops; 0: none
+	random     int  // disks by chance at each point, besides the extremes
+	every      int  // of so many disks the recovery of one is cut, too
+	kills      int  // at each so many points the process only dies
+	flipStride int  // one bit of each so many bytes is flipped
+	quiet      bool // power is not cut, only bits are flipped
+	limit      int  // disks, then it stops; 0: none
 
 	seen      map[seenKey]bool
 	figures   figures
@@ -46,7 +47,7 @@ func newChecker(h hook.Hooks, script []step, seed uint64) *checker {
 	h.Serial = true
 	return &checker{
 		hooks: h, states: states(script), rand: rand.New(rand.NewPCG(seed, 1)),
-		random: 24, every: 100, kills: 15, flipStride: 5, seen: map[seenKey]bool{},
+		random: 24, every: 150, kills: 25, flipStride: 5, seen: map[seenKey]bool{},
 	}
 }
 

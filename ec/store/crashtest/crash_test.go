@@ -12,10 +12,11 @@ var long = flag.Int("disks", 0, "how many disks TestCampaign judges; 0 leaves it
 
 // R-STO-04, R-STO-05, R-STO-13, R-CMD-08
 func TestStoreSurvivesEveryCut(t *testing.T) {
+	t.Parallel()
 	start := time.Now()
 	var total figures
 	workloads := [][]step{scripted()}
-	for seed := range uint64(4) {
+	for seed := range uint64(3) {
 		workloads = append(workloads, seeded(seed, 25))
 	}
 	for i, script := range workloads {
@@ -28,7 +29,7 @@ func TestStoreSurvivesEveryCut(t *testing.T) {
 	}
 	script := scripted()
 	c := newChecker(hook.Hooks{}, script, 99)
-	c.faults(script, 7)
+	c.faults(script, 5)
 	if c.violation != nil {
 		t.Fatal(c.violation)
 	}
@@ -42,6 +43,7 @@ func TestStoreSurvivesEveryCut(t *testing.T) {
 // A text that a person writes between the store's look and its rename is found
 // after every cut, told, and not written over.
 func TestEditsSurviveEveryCut(t *testing.T) {
+	t.Parallel()
 	c := newChecker(hook.Hooks{}, nil, 1)
 	for seed := range uint64(3) {
 		c.edits(seed)

@@ -12,20 +12,21 @@ import (
 
 // run is one workload on its way.
 type run struct {
-	c          *checker
-	d          *disksim.Disk
-	s          *store.Store
-	acked, hi  int
-	begun      int // changes of the script so far, also those refused
-	inner      string
-	errors     int
-	watch      bool // judge at every point
-	stopOnFail bool
+	c     *checker
+	d     *disksim.Disk
+	s     *store.Store
+	acked int                      // changes
+	hi    int                      // changes begun, also those refused
+	base  int                      // calls of the processes before this one
+	watch bool                     // judge at every point
+	each  func(n int, what string) // told of every call, if not watched
+	fault *disksim.Fault           // to be played, counted over all processes
 }
 
-// drive runs a workload with a look at every call and acknowledgement.
+// drive runs a workload with a look at every call and acknowledgement (unless
+// quiet), and flips bits of what it leaves.
 func (c *checker) drive(script []step) {
-	r := &run{c: c, d: disksim.New(), watch: true}
+	r := &run{c: c, d: disksim.New(), watch: !c.quiet}
 	r.follow()
 	if err := r.open(); err != nil {
 		c.fail("the first start: %w", err)
@@ -40,13 +41,13 @@ func (c *checker) drive(script []step) {
 			return
 		}
 	}
-	r.inner = "end"
 	c.point("at the end", r.d, r.acked, r.hi)
 	c.flips(r.d, r.acked)
 }
 
 func (r *run) follow() {
 	if !r.watch {
+		r.d.Before = r.each
 		return
 	}
 	r.d.Before = func(n int, what string) {
@@ -62,12 +63,11 @@ func (r *run) open() (err error) {
 func (r *run) step(st step) error {
 	switch {
 	case len(st.batch) > 0:
-		r.begun += len(st.batch)
-		r.hi = r.begun
+		r.hi += len(st.batch)
 		if err := r.s.Commit(st.batch); err != nil {
 			return err
 		}
-		r.acked = r.begun
+		r.acked = r.hi
 		if r.watch {
 			r.c.figures.acks++
 			r.c.point(fmt.Sprintf("change %d acknowledged", r.acked), r.d, r.acked, r.hi)
@@ -82,14 +82,13 @@ func (r *run) step(st step) error {
 			return err
 		}
 	}
-	if st.do == restart || st.do == crash {
-		r.d.Before = nil
-		next := r.d.Kill()
-		r.d = next
-		r.follow()
-		return r.open()
+	r.base += r.d.Calls()
+	r.d = r.d.Kill()
+	r.follow()
+	if r.fault != nil {
+		r.d.Inject(&disksim.Fault{At: r.fault.At - r.base, Kind: r.fault.Kind})
 	}
-	return nil
+	return r.open()
 }
 
 // flips inverts single bits of the journal and the streams of a disk as a killed
@@ -130,73 +129,84 @@ func (c *checker) flips(d *disksim.Disk, acked int) {
 	}
 }
 
-// fault runs a workload in which one call fails, and judges what is left.
+// fault runs a workload in which one call fails, and judges what is left right
+// after it and at the end.
 func (c *checker) fault(script []step, f disksim.Fault) {
 	if c.done() {
 		return
 	}
 	c.figures.faults++
 	where := fmt.Sprintf("fault %d at call %d", f.Kind, f.At)
-	r := &run{c: c, d: disksim.New()}
+	goOn := c.hooks.Bugs.GoOnAfterError
+	r := &run{c: c, d: disksim.New(), fault: &f}
 	r.d.Inject(&f)
 	err := r.open()
+	looked := false
 	for _, st := range script {
-		if r.s == nil || err != nil && (st.do == restart || st.do == crash) {
+		fresh := st.do == restart || st.do == crash
+		if r.s == nil || err != nil && fresh {
 			break
-		}
-		if st.do == crash || st.do == restart {
-			calls := r.d.Calls()
-			if err = r.step(st); err != nil {
-				break
-			}
-			r.d.Inject(&disksim.Fault{At: f.At - calls, Kind: f.Kind})
-			continue
 		}
 		if e := r.step(st); e != nil {
 			err = e
-			r.errors++
-		} else if err != nil && len(st.batch) > 0 && !c.hooks.Bugs.GoOnAfterError {
+			if !fresh && r.s.Err() == nil && !goOn {
+				c.fail("%s: not poisoned by %w", where, err)
+			}
+		} else if err != nil && len(st.batch) > 0 && !goOn {
 			c.fail("%s: a change was acknowledged after an error: %w", where, err)
 		}
+		if !looked && r.base+r.d.Calls() > f.At {
+			looked = true
+			r.left(where + ", right after")
+		}
 	}
-	if err != nil && r.s != nil && r.s.Err() == nil && r.errors > 0 && !c.hooks.Bugs.GoOnAfterError {
-		c.fail("%s: not poisoned by %w", where, err)
-	}
-	r.d.Inject(nil)
-	r.d.Before = nil
-	cuts := append(disksim.Extremes(), disksim.Cut{Names: disksim.Random, Content: disksim.Random, Rand: c.rand})
+	r.left(where)
+}
+
+// left judges what a fault has left, without the fault.
+func (r *run) left(where string) {
+	cuts := append(disksim.Extremes(), disksim.Cut{Names: disksim.Random, Content: disksim.Random, Rand: r.c.rand})
 	for _, cut := range cuts {
-		c.disk(fmt.Sprintf("%s, cut %d/%d", where, cut.Names, cut.Content), r.d.PowerCut(cut), r.acked, r.hi)
+		r.c.disk(fmt.Sprintf("%s, cut %d/%d", where, cut.Names, cut.Content), r.d.PowerCut(cut), r.acked, r.hi)
 	}
-	c.disk(where+", killed", r.d.Kill(), r.acked, r.hi)
-	if f.At%3 == 0 {
-		c.nest(where+", killed", r.d.Kill(), r.acked, r.hi)
+	r.c.disk(where+", killed", r.d.Kill(), r.acked, r.hi)
+	if r.fault.At%3 == 0 {
+		r.c.nest(where+", killed", r.d.Kill(), r.acked, r.hi)
 	}
 }
 
-// faults fails every stride-th call of a workload in each way.
+// faults fails every stride-th call of a workload in one way, and the writes,
+// which have more ways to fail, in turn.
 func (c *checker) faults(script []step, stride int) {
 	clean := &run{c: c, d: disksim.New()}
-	total := 0
+	calls := map[int]string{} // by number over all processes of the workload
+	clean.each = func(n int, what string) { calls[clean.base+n] = what }
+	clean.follow()
 	if err := clean.open(); err != nil {
 		c.fail("the first start: %w", err)
 	}
 	for _, st := range script {
-		if st.do == crash || st.do == restart {
-			total += clean.d.Calls()
-		}
 		if err := clean.step(st); err != nil {
 			c.fail("without a fault: %w", err)
 			return
 		}
 	}
-	total += clean.d.Calls()
-	kinds := []disksim.FaultKind{disksim.EIO, disksim.EIODone, disksim.ENOSPC, disksim.Short}
-	for at := 0; at < total; at++ {
-		for k, kind := range kinds {
-			if (at*len(kinds)+k)%stride == 0 {
+	count := 0
+	try := func(at int, kinds ...disksim.FaultKind) {
+		for _, kind := range kinds {
+			if count++; count%stride == 0 {
 				c.fault(script, disksim.Fault{At: at, Kind: kind})
 			}
+		}
+	}
+	for at := range clean.base + clean.d.Calls() {
+		switch what := calls[at]; {
+		case what == "":
+			try(at, disksim.EIO)
+		case strings.HasPrefix(what, "write "):
+			try(at, disksim.EIO, disksim.EIODone, disksim.ENOSPC, disksim.Short)
+		default:
+			try(at, disksim.EIO, disksim.EIODone)
 		}
 	}
 }

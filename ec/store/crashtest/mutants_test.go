@@ -8,29 +8,28 @@ import (
 )
 
 // hunt runs the checker against a store with a planted bug until it finds
-// something.
-func hunt(bugs hook.Bugs) (error, figures) {
-	var total figures
-	for seed := range uint64(6) {
-		script := scripted()
-		if seed > 0 {
-			script = seeded(seed, 25)
+// something: first a little of everything, then more and more cuts.
+func hunt(bugs hook.Bugs) (violation error, total figures) {
+	look := func(seed uint64, script []step, how func(c *checker)) {
+		if violation != nil {
+			return
 		}
 		c := newChecker(hook.Hooks{Bugs: bugs}, script, seed)
 		c.random, c.flipStride, c.every, c.kills = 4, 3, 60, 9
-		c.drive(script)
-		if c.violation == nil {
-			c.faults(script, 5)
-		}
-		if c.violation == nil && seed < 2 {
-			c.edits(seed)
-		}
-		total = total.plus(c.figures)
-		if c.violation != nil {
-			return c.violation, total
-		}
+		how(c)
+		violation, total = c.violation, total.plus(c.figures)
 	}
-	return nil, total
+	script := scripted()
+	look(0, script, func(c *checker) { c.limit = 900; c.drive(script) })
+	look(0, script, func(c *checker) { c.quiet = true; c.drive(script) })
+	look(0, script, func(c *checker) { c.faults(script, 7) })
+	look(0, script, func(c *checker) { c.edits(0) })
+	for seed := range uint64(8) {
+		script := seeded(seed, 25)
+		look(seed, script, func(c *checker) { c.random = 12; c.drive(script) })
+		look(seed, script, func(c *checker) { c.faults(script, 5) })
+	}
+	return violation, total
 }
 
 // Every planted bug must be caught: a checker that cannot fail proves nothing.
@@ -39,6 +38,7 @@ func TestCheckerCatches(t *testing.T) {
 	for i := range kinds.NumField() {
 		name := kinds.Field(i).Name
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var bugs hook.Bugs
 			reflect.ValueOf(&bugs).Elem().Field(i).SetBool(true)
 			violation, total := hunt(bugs)
