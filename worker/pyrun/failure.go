@@ -1,10 +1,6 @@
 package pyrun
 
-import (
-	"fmt"
-
-	"github.com/elnor/promptlab/contracts"
-)
+import "github.com/elnor/promptlab/contracts"
 
 // Failure is why a run gave no result. Code is a failure code of the job contract
 // or, from an error event, one as received; Message is for people and holds
@@ -28,10 +24,10 @@ func (f *Failure) Error() string {
 // Unwrap gives the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-func unavailable(err error, format string, args ...any) *Failure {
-	return &Failure{Code: contracts.FailWorkerUnavailable, Message: fmt.Sprintf(format, args...), Retryable: true, Err: err}
+func unavailable(err error, message string) *Failure {
+	return &Failure{Code: contracts.FailWorkerUnavailable, Message: message, Retryable: true, Err: err}
 }
 
-func temporary(err error, format string, args ...any) *Failure {
-	return &Failure{Code: contracts.FailTemporary, Message: fmt.Sprintf(format, args...), Retryable: true, Err: err}
+func temporary(err error, message string) *Failure {
+	return &Failure{Code: contracts.FailTemporary, Message: message, Retryable: true, Err: err}
 }

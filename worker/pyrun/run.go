@@ -127,11 +127,11 @@ func supervise(ctx context.Context, cfg Config, p *process, rd *reader) (why err
 	defer slow.Stop()
 	defer total.Stop()
 	var kill <-chan time.Time // runs from the first reason to end
-	end := func(reason error, how syscall.Signal) {
+	end := func(reason error) {
 		if why == nil {
 			why = reason
 		}
-		p.signal(how)
+		p.signal(syscall.SIGTERM)
 		if kill == nil {
 			kill = time.After(cfg.Grace)
 		}
@@ -143,11 +143,11 @@ func supervise(ctx context.Context, cfg Config, p *process, rd *reader) (why err
 			return why
 		case <-done:
 			done = nil
-			end(context.Cause(ctx), syscall.SIGTERM)
+			end(context.Cause(ctx))
 		case <-slow.C:
-			end(errSlowStart, syscall.SIGTERM)
+			end(errSlowStart)
 		case <-total.C:
-			end(errTimeout, syscall.SIGTERM)
+			end(errTimeout)
 		case <-hello:
 			hello = nil
 			slow.Stop()
@@ -163,7 +163,7 @@ func supervise(ctx context.Context, cfg Config, p *process, rd *reader) (why err
 			case rd.broken != nil: // it is not to be trusted with a farewell
 				p.signal(syscall.SIGKILL)
 			case rd.result == nil && rd.failure == nil:
-				end(nil, syscall.SIGTERM) // it closed its output: nothing can come any more
+				end(nil) // it closed its output: nothing can come any more
 			}
 		case <-kill:
 			kill = nil
