@@ -80,7 +80,8 @@ func mine(t ec.TaskState, dispatch int, token string) bool {
 func (d *Door) Heartbeat(ctx context.Context, task contracts.UUID, in contracts.TaskHeartbeat) (contracts.TaskHeartbeatReply, error) {
 	stop := contracts.TaskHeartbeatReply{State: contracts.TaskCancel}
 	goOn := contracts.TaskHeartbeatReply{State: contracts.TaskRun, LeaseSeconds: max(1, int(d.c.Lease/time.Second))}
-	wait := time.NewTimer(min(time.Duration(in.WaitSeconds)*time.Second, 10*time.Second))
+	// a waiting worker is not heard of: with a short lease it waits less than it asked for
+	wait := time.NewTimer(min(time.Duration(in.WaitSeconds)*time.Second, 10*time.Second, d.c.Lease/3))
 	defer wait.Stop()
 	first := true
 	for {

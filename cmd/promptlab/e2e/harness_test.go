@@ -80,7 +80,7 @@ func (s *system) process(name string, mk func() *exec.Cmd) *proc {
 		p.kill(syscall.SIGKILL)
 		if s.t.Failed() {
 			b, _ := os.ReadFile(log.Name())
-			s.t.Logf("--- %s:\n%s", name, tail(b, 6000))
+			s.t.Logf("--- %s:\n%s", name, tail(b, 3000))
 		}
 		_ = log.Close()
 	})
