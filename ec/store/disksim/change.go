@@ -20,11 +20,10 @@ const (
 	Short             // half of the write is done, and there is no error
 )
 
-// Fault is a failure of the call number At, and of every later one if Forever.
+// Fault is a failure of the call number At.
 type Fault struct {
-	At      int
-	Kind    FaultKind
-	Forever bool
+	At   int
+	Kind FaultKind
 }
 
 // Inject sets the fault to come; nil takes it away.

@@ -147,7 +147,7 @@ func (d *Disk) enter(what string, changes bool) FaultKind {
 		d.Before(n, what)
 		d.mu.Lock()
 	}
-	if d.fault != nil && (n == d.fault.At || d.fault.Forever && n > d.fault.At) {
+	if d.fault != nil && n == d.fault.At {
 		return d.fault.Kind
 	}
 	return NoFault
