@@ -118,6 +118,9 @@ func pack() ec.Pack {
 	return ec.Pack{ID: strings.Repeat("a", 64), Version: "1", Overlays: []ec.PackOverlay{{Frontmatter: fm, Body: rec.Body}}}
 }
 
+// patience is how long an answer may take before a test fails.
+const patience = 20 * time.Second
+
 // answer is what came back.
 type answer struct {
 	status int
@@ -146,7 +149,7 @@ func (r *rig) ask(role ec.Role, method, path, body string, headers ...string) an
 			req.Header.Set(headers[i], headers[i+1])
 		}
 	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if err != nil {

@@ -187,6 +187,11 @@ func (s *Server) dispatch(x *exchange, r *http.Request, where area) {
 	case areaDoor:
 		h = s.cfg.Door
 	case areaDashboard:
+		if !reads(r.Method) { // whatever the dashboard itself would let through
+			x.Header().Set("Allow", "GET, HEAD")
+			s.fail(x, r, fault.New(fault.MethodNotAllowed, "method_not_allowed", "the queue is only shown here; cancel a job with: promptlab jobs cancel"))
+			return
+		}
 		h = withScriptHashes(s.cfg.Dashboard)
 	case areaConsole:
 		if h = s.cfg.Console; h == nil {

@@ -195,3 +195,37 @@ func TestStoppingOutsideOfAServer(t *testing.T) {
 		t.Error("a context of no server says stopping")
 	}
 }
+
+func TestConnectionsAreCapped(t *testing.T) { // R-SEC-10
+	serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }, time.Second,
+		func(p *pipes, stop context.CancelFunc, ended <-chan error) {
+			const most = 1024
+			var open []net.Conn
+			for range most {
+				open = append(open, p.dial())
+			}
+			accepted := make(chan net.Conn, 1)
+			go func() { accepted <- p.dial() }()
+			synctest.Wait()
+			select {
+			case <-accepted:
+				t.Errorf("connection %d was taken", most+1)
+			default:
+			}
+			_ = open[0].Close()
+			synctest.Wait()
+			select {
+			case c := <-accepted:
+				_ = c.Close()
+			default:
+				t.Error("a free place was not given to who waits")
+			}
+			for _, c := range open {
+				_ = c.Close()
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Errorf("end: %v", err)
+			}
+		})
+}
