@@ -241,6 +241,11 @@ func TestProtectedPlacesAreRefused(t *testing.T) {
 	if err := home.Guard(filepath.Join(user, "fine"), user); err != nil {
 		t.Errorf("Guard refused a place of our own: %v", err)
 	}
+	clean := t.TempDir() // no link in it, only the tree
+	must(os.MkdirAll(filepath.Join(clean, ".openclaw"), 0o755))
+	if err := home.Guard(clean, clean); err == nil {
+		t.Error("Guard allowed a root that holds the tree")
+	}
 	// the tree may itself be a link
 	moved := t.TempDir()
 	must(os.Symlink(elsewhere, filepath.Join(moved, ".openclaw")))
