@@ -53,7 +53,7 @@ func (s *Server) dataset(_ context.Context, c call[none]) (reply[contracts.Datas
 }
 
 func (s *Server) createJob(ctx context.Context, c call[contracts.PromptLabJob]) (reply[contracts.PromptLabJob], error) {
-	return s.changeJob(ctx, c.command(ec.CreateJob{Job: c.body, SplitKey: s.cfg.SplitKey}, c.body.ArtifactID))
+	return s.changeJob(ctx, c.command(ec.CreateJob{Job: c.body}, c.body.ArtifactID))
 }
 
 func (s *Server) cancelJob(ctx context.Context, c call[none]) (reply[contracts.PromptLabJob], error) {

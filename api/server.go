@@ -41,8 +41,6 @@ type Config struct {
 	Service ec.Service
 	Feed    Feed
 	Presets func() (ec.Pack, error) // the pack to install, verified
-	// SplitKey is the home's secret that decides which examples are sealed.
-	SplitKey string
 
 	Door      http.Handler // answers /internal/worker/...; callers have the role worker
 	Dashboard http.Handler // answers /dashboard/...; callers have the role operator

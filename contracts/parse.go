@@ -3,6 +3,7 @@ package contracts
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"unicode/utf8"
@@ -56,7 +57,7 @@ func parseJSON(data []byte) (node, error) {
 	if err != nil {
 		return node{}, malformed(err)
 	}
-	if _, err := dec.Token(); err != io.EOF { //nolint:errorlint // the decoder returns io.EOF itself
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return node{}, fault.New(fault.Malformed, "bad_request", "there is something after the JSON document")
 	}
 	return n, nil

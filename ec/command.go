@@ -122,12 +122,11 @@ type SetFlags struct{ Flags contracts.Flags }
 // CreateDataset saves a new immutable version of a dataset.
 type CreateDataset struct{ Dataset contracts.Dataset }
 
-// CreateJob asks for an optimization of a saved artifact. SplitKey is secret to
-// EC: it decides which examples are sealed.
-type CreateJob struct {
-	Job      contracts.PromptLabJob
-	SplitKey string
-}
+// CreateJob asks for an optimization of a saved artifact.
+type CreateJob struct{ Job contracts.PromptLabJob }
+
+// EnsureKeys gives a fresh library its secrets; one that has them keeps them.
+type EnsureKeys struct{ SplitKey string }
 
 // CancelJob ends a job that has not ended.
 type CancelJob struct{ JobID contracts.UUID }
@@ -148,7 +147,7 @@ type LoseTask struct {
 	Why      string
 }
 
-// ClaimTask, DeliverRows, DeliverUsage and FinishTask are the worker's commands.
+// ClaimTask takes a delivery for a worker.
 type ClaimTask struct {
 	TaskID contracts.UUID
 	In     contracts.TaskClaim
@@ -201,6 +200,9 @@ func (CreateDataset) Type() string { return "dataset.create" }
 
 // Type names the command in the audit.
 func (CreateJob) Type() string { return "prompt_lab.create_job" }
+
+// Type names the command in the audit.
+func (EnsureKeys) Type() string { return "keys.ensure" }
 
 // Type names the command in the audit.
 func (CancelJob) Type() string { return "prompt_lab.cancel_job" }

@@ -57,6 +57,8 @@ func (s *State) decide(c Command) (decision, error) {
 		return s.setFlags(b)
 	case CreateDataset:
 		return s.createDataset(c, b)
+	case EnsureKeys:
+		return s.ensureKeys(b)
 	case CreateJob:
 		return s.createJob(c, b)
 	case CancelJob:
@@ -89,7 +91,7 @@ func allowed(c Command) error {
 		roles = []Role{RoleOperator}
 	case ClaimTask, DeliverRows, DeliverUsage, FinishTask:
 		roles = []Role{RoleWorker}
-	case DispatchTask, LoseTask, ExternalEdit:
+	case DispatchTask, LoseTask, ExternalEdit, EnsureKeys:
 		roles = []Role{RoleSystem}
 	case BookUsage:
 		roles = []Role{RoleSystem, RoleWorker, RoleSeam}
@@ -113,6 +115,13 @@ func (s *State) setFlags(b SetFlags) (decision, error) {
 	return changed("flags", FlagsPut(b))
 }
 
+func (s *State) ensureKeys(b EnsureKeys) (decision, error) {
+	if s.keys.SplitKey != "" {
+		return unchanged("keys", "")
+	}
+	return changed("keys", KeysPut{Keys{SchemaVersion: 1, SplitKey: b.SplitKey}})
+}
+
 // Apply puts an event into the state. Applying an event twice gives the same
 // state.
 func (s *State) Apply(e Event) {
@@ -129,6 +138,8 @@ func (s *State) Apply(e Event) {
 		}
 	case FlagsPut:
 		s.flags = e.Flags
+	case KeysPut:
+		s.keys = e.Keys
 	case DatasetPut:
 		s.datasets.Set(e.Dataset.DatasetRef, e.Dataset)
 		if v, _ := s.versions.Get(e.Dataset.Name); e.Dataset.Version > v {

@@ -36,7 +36,10 @@ func (s *State) createJob(c Command, b CreateJob) (decision, error) {
 	if !ok {
 		return decision{}, fault.New(fault.NotFound, "not_found", "there is no dataset %q; upload examples with: promptlab datasets create NAME FILE.jsonl", in.DatasetRef)
 	}
-	j := s.newJob(c, b, o, data)
+	if s.keys.SplitKey == "" {
+		return decision{}, fault.New(fault.Unavailable, "ec_unavailable", "the library has no keys yet; try again")
+	}
+	j := s.newJob(c, in, o, data)
 	return changed(string(j.Job.JobID), JobPut{Job: j, What: "created"})
 }
 
@@ -81,8 +84,7 @@ func (s *State) gates(backend contracts.PromptOptimizationBackend) error {
 	return nil
 }
 
-func (s *State) newJob(c Command, b CreateJob, o *Overlay, data *contracts.Dataset) *Job {
-	in := b.Job
+func (s *State) newJob(c Command, in contracts.PromptLabJob, o *Overlay, data *contracts.Dataset) *Job {
 	in.JobID = contracts.DeriveID(c.ID, "job", 0)
 	in.RequestedBy = c.Actor.Name
 	in.Status = contracts.JobQueued
@@ -95,7 +97,7 @@ func (s *State) newJob(c Command, b CreateJob, o *Overlay, data *contracts.Datas
 		}
 		in.Options = &opt
 	}
-	split := evidence.Split(evidenceRows(data), b.SplitKey+"/"+data.DatasetRef)
+	split := evidence.Split(evidenceRows(data), s.keys.SplitKey+"/"+data.Name)
 	criteria := evidence.DefaultCriteria()
 	j := &Job{
 		Job: in, SourceText: o.Record.Body, WorkspaceID: workspace, Goal: in.Options.OptimizationGoal,

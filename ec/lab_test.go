@@ -492,7 +492,7 @@ func TestJobGatesAndBadInput(t *testing.T) {
 	create := func(change func(*contracts.PromptLabJob)) (ec.Receipt, error) {
 		j := good
 		change(&j)
-		return e.Send(ec.CreateJob{Job: j, SplitKey: "k"})
+		return e.Send(ec.CreateJob{Job: j})
 	}
 	t.Run("R-LAB-07 a client cannot post a finished job", func(t *testing.T) {
 		r, err := create(func(*contracts.PromptLabJob) {})

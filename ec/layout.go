@@ -3,6 +3,8 @@ package ec
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/elnor/promptlab/contracts"
@@ -17,6 +19,7 @@ const (
 	pathMetadata  = "system/overlays/metadata.json"
 	pathManifest  = "system/overlays/preset_manifest.json"
 	pathInstall   = "system/overlays/install_state.json"
+	pathKeys      = "system/keys.json"
 	pathFlags     = "system/prompt_lab/feature_flags.json"
 	dirQueue      = "system/prompt_lab/worker/queue/"
 	dirCandidates = "system/prompt_lab/results/candidates/"
@@ -119,6 +122,9 @@ func (s *State) changeOf(e Event, into *Change) {
 		s.overlayChange(e, put)
 	case InstallPut:
 		put(pathInstall, mustJSON(e.Install))
+		put(pathManifest, mustJSON(manifestOf(e.Install)))
+	case KeysPut:
+		put(pathKeys, mustJSON(e.Keys))
 	case FlagsPut:
 		put(pathFlags, mustJSON(e.Flags))
 	case DatasetPut:
@@ -147,6 +153,28 @@ func (s *State) changeOf(e Event, into *Change) {
 		}
 	case ExternalRefused: // the file is the person's; nothing is written
 	}
+}
+
+// installedManifest names the pack that is installed and its texts.
+type installedManifest struct {
+	SchemaVersion int                            `json:"schema_version"`
+	PackID        string                         `json:"pack_id"`
+	PackVersion   string                         `json:"pack_version"`
+	Presets       contracts.List[manifestPreset] `json:"presets"`
+}
+
+type manifestPreset struct {
+	ID       string `json:"id"`
+	Version  string `json:"version"`
+	BodyHash string `json:"body_hash"`
+}
+
+func manifestOf(i InstallState) installedManifest {
+	m := installedManifest{SchemaVersion: 1, PackID: i.PackID, PackVersion: i.PackVersion}
+	for _, id := range slices.Sorted(maps.Keys(i.Presets)) {
+		m.Presets = append(m.Presets, manifestPreset{id, i.Presets[id].Version, i.Presets[id].BodyHash})
+	}
+	return m
 }
 
 func (s *State) overlayChange(e OverlayPut, put func(string, []byte)) {

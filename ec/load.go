@@ -24,7 +24,7 @@ func Load(src Source, p Policy) (*State, error) {
 	s := New(p)
 	l := loader{src, s}
 	for _, step := range []func() error{
-		l.install, l.flags, l.overlays, l.datasets, l.holdouts, l.jobs, l.candidates, l.rows, l.usage, l.audit,
+		l.install, l.keys, l.flags, l.overlays, l.datasets, l.holdouts, l.jobs, l.candidates, l.rows, l.usage, l.audit,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -77,6 +77,14 @@ func (l loader) install() error {
 	v, ok, err := one[InstallState](l, pathInstall)
 	if ok {
 		l.s.install = v
+	}
+	return err
+}
+
+func (l loader) keys() error {
+	v, ok, err := one[Keys](l, pathKeys)
+	if ok {
+		l.s.keys = v
 	}
 	return err
 }

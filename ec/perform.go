@@ -127,6 +127,8 @@ func describe(e Event) (what, hash string) {
 		return "hand_edit.refused:" + e.Path, ""
 	case FlagsPut:
 		return "flags.set", ""
+	case KeysPut:
+		return "keys.made", ""
 	case DatasetPut:
 		return "dataset:" + e.Dataset.DatasetRef, e.Dataset.ContentHash
 	case HoldoutUsed:

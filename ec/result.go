@@ -90,9 +90,7 @@ func (s *State) failedTask(c Command, old, j *Job, code, message string) []Event
 // searchResult takes in what a search found and opens the measurement.
 func (s *State) searchResult(c Command, old, j *Job, r contracts.PromptLabJobResult) []Event {
 	j.Detail.Optimizer, j.Detail.EndedBy = r.Optimizer, r.EndedBy
-	for _, w := range r.Warnings {
-		j.Detail.Warnings = append(j.Detail.Warnings, w)
-	}
+	j.Detail.Warnings = append(j.Detail.Warnings, r.Warnings...)
 	found, refused := s.ingest(c, j, r)
 	j.Detail.FailedOutcomes = refused
 	j.Detail.FailureCode, j.Detail.FailureMessage = "", ""
@@ -161,7 +159,7 @@ func (s *State) ingest(c Command, j *Job, r contracts.PromptLabJobResult) ([]*co
 		}
 	}
 	seen := map[string]bool{j.Detail.SourceHash: true}
-	for i, p := range r.Candidates {
+	for _, p := range r.Candidates {
 		text := contracts.Normalize(p.CandidateText)
 		hash := contracts.Hash(text)
 		finding := func(rule, message string) contracts.GateFinding {
@@ -198,7 +196,6 @@ func (s *State) ingest(c Command, j *Job, r contracts.PromptLabJobResult) ([]*co
 			DeltaSummary: p.DeltaSummary, BackendNotes: p.BackendNotes, Gates: findings, SearchScore: p.SearchScore,
 			Simulated: r.Simulated,
 		})
-		_ = i
 	}
 	return found, refused
 }

@@ -17,6 +17,7 @@ type State struct {
 	aliases      btree.Map[string, contracts.OverlayID]
 	install      InstallState
 	flags        contracts.Flags
+	keys         Keys
 	datasets     btree.Map[string, *contracts.Dataset] // by dataset_ref
 	versions     btree.Map[string, int]                // newest version by dataset name
 	holdouts     btree.Map[string, int]                // uses by split hash
@@ -62,6 +63,13 @@ type Overlay struct {
 	Revision int    // texts so far; earlier ones are in its history
 	File     string // the source file as it is on disk, byte for byte
 	FileHash string // sha256 of File: the ETag
+}
+
+// Keys are EC's own secrets. They are part of the data: without them the same
+// dataset would be split anew, and sealed rows would reach an optimizer.
+type Keys struct {
+	SchemaVersion int    `json:"schema_version"`
+	SplitKey      string `json:"split_key" minLength:"32"` // decides which examples are sealed
 }
 
 // Policy holds the numbers that an operator may set.
@@ -136,7 +144,7 @@ type BorrowRecord struct {
 }
 
 // Spent is what is gone or may be gone.
-func (b Budget) Spent() contracts.NanoUSD { return b.Lent - b.Returned }
+func (b *Budget) Spent() contracts.NanoUSD { return b.Lent - b.Returned }
 
 // Stage is where a task stands with the queue.
 type Stage string

@@ -45,7 +45,7 @@ func (s *State) dispatchTask(c Command, b DispatchTask) (decision, error) {
 	}
 	j := old.clone()
 	hourAgo := c.At.Add(-time.Hour)
-	var recent contracts.List[contracts.Time]
+	recent := make(contracts.List[contracts.Time], 0, len(j.Task.Deliveries)+1)
 	for _, t := range j.Task.Deliveries {
 		if t.After(hourAgo) {
 			recent = append(recent, t)
@@ -56,7 +56,8 @@ func (s *State) dispatchTask(c Command, b DispatchTask) (decision, error) {
 			fmt.Sprintf("the task was handed out %d times within an hour and never came back", len(recent)))
 		return changed(string(b.JobID), append(s.dropUnmeasured(j, "the job failed before it was measured"), JobPut{Job: j, Previous: old, What: "failed"})...)
 	}
-	j.Task.Deliveries = append(recent, c.At)
+	recent = append(recent, c.At)
+	j.Task.Deliveries = recent
 	j.Task.Stage, j.Task.Dispatch, j.Task.TokenHash = StageSent, j.Task.Dispatch+1, b.TokenHash
 	j.Task.Worker, j.Task.ClaimedAt = "", nil
 	j.Detail.Deliveries++

@@ -104,6 +104,9 @@ func noOverlay(id contracts.OverlayID) error {
 // Flags gives the lab's switches.
 func (v *View) Flags() contracts.Flags { return v.s.flags }
 
+// HasKeys says whether the library has its secrets.
+func (v *View) HasKeys() bool { return v.s.keys.SplitKey != "" }
+
 // Datasets lists every version of every dataset.
 func (v *View) Datasets() contracts.DatasetList {
 	var items []contracts.DatasetSummary

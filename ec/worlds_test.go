@@ -34,7 +34,7 @@ func runWorld(t *testing.T, e *ectest.Env, kind simulator.Kind, seed uint64, lin
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := contracts.UUID(e.Must(ec.CreateJob{Job: in, SplitKey: "worlds"}).Subject)
+	id := contracts.UUID(e.Must(ec.CreateJob{Job: in}).Subject)
 	var texts []string
 	for _, l := range lines {
 		texts = append(texts, worldText+"- "+l+"\n")
@@ -82,7 +82,7 @@ func better(c contracts.PromptCandidate) bool {
 // called better: 18 of 200 jobs at most, with three finalists each.
 func TestNullWorldEarnsNoLabels(t *testing.T) {
 	e := ectest.New(t)
-	e.Must(ec.SetFlags{Flags: contracts.Flags{PromptLab: true, Promptolution: true}})
+	e.Ready()
 	e.Must(ec.CreateOverlay{Record: ectest.Overlay("world-text", worldText)})
 	const jobs, most = 200, 18
 	labelled := 0
@@ -104,7 +104,7 @@ func TestNullWorldEarnsNoLabels(t *testing.T) {
 // them is found better on the sealed examples, and the decoy is not.
 func TestHelpfulWorldEarnsItsLabel(t *testing.T) {
 	e := ectest.New(t)
-	e.Must(ec.SetFlags{Flags: contracts.Flags{PromptLab: true, Promptolution: true}})
+	e.Ready()
 	e.Must(ec.CreateOverlay{Record: ectest.Overlay("world-text", worldText)})
 	const jobs, least = 8, 6 // a sound run's control excludes zero one time in ten
 	labelled := 0

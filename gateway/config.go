@@ -267,3 +267,6 @@ func orString(v, otherwise string) string {
 	}
 	return v
 }
+
+// OpenAIBaseURL is where OpenAI's own API is, for those who want to configure it.
+const OpenAIBaseURL = "https://api.openai.com/v1"

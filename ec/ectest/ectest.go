@@ -126,7 +126,7 @@ func (e *Env) Send(body ec.Body) (ec.Receipt, error) {
 		actor = ec.Actor{Role: ec.RoleOperator, Name: "operator"}
 	case ec.ClaimTask, ec.DeliverRows, ec.DeliverUsage, ec.FinishTask:
 		actor = ec.Actor{Role: ec.RoleWorker, Name: "worker"}
-	case ec.DispatchTask, ec.LoseTask, ec.ExternalEdit:
+	case ec.DispatchTask, ec.LoseTask, ec.ExternalEdit, ec.EnsureKeys:
 		actor = ec.Actor{Role: ec.RoleSystem, Name: "ec"}
 	}
 	return e.Do(context.Background(), ec.Command{ID: uuid.NewString(), Actor: actor, Body: body})
@@ -167,9 +167,16 @@ func Dataset(name string, n int) contracts.Dataset {
 // dataset of n rows. It gives the dataset's ref.
 func (e *Env) Lab(n int) string {
 	e.tb.Helper()
-	e.Must(ec.SetFlags{Flags: contracts.Flags{PromptLab: true, Promptolution: true}})
+	e.Ready()
 	e.Must(ec.CreateOverlay{Record: Overlay("note-style", "Write the note in plain words.\n\n- Say what changed.\n- Never guess a date.\n")})
 	return e.Must(ec.CreateDataset{Dataset: Dataset("notes", n)}).Subject
+}
+
+// Ready gives the library its keys and turns the lab on.
+func (e *Env) Ready() {
+	e.tb.Helper()
+	e.Must(ec.EnsureKeys{SplitKey: "0123456789abcdef0123456789abcdef"})
+	e.Must(ec.SetFlags{Flags: contracts.Flags{PromptLab: true, Promptolution: true}})
 }
 
 // Job creates a job on "note-style".
@@ -180,7 +187,7 @@ func (e *Env) Job(dataset, options string) contracts.PromptLabJob {
 	if err != nil {
 		e.tb.Fatal(err)
 	}
-	r := e.Must(ec.CreateJob{Job: in, SplitKey: "test"})
+	r := e.Must(ec.CreateJob{Job: in})
 	j, err := e.View().Job(contracts.UUID(r.Subject))
 	if err != nil {
 		e.tb.Fatal(err)

@@ -180,7 +180,7 @@ func TestAuditAndLayout(t *testing.T) {
 	}
 	allowed := []string{
 		"system/overlays/templates/", "system/overlays/history/", "system/overlays/index.json", "system/overlays/metadata.json",
-		"system/prompt_lab/feature_flags.json", "system/prompt_lab/worker/queue/failed/", "system/prompt_lab/datasets/", "system/audit/",
+		"system/keys.json", "system/prompt_lab/feature_flags.json", "system/prompt_lab/worker/queue/failed/", "system/prompt_lab/datasets/", "system/audit/",
 	}
 	for _, p := range paths {
 		ok := false

@@ -103,8 +103,6 @@ func (p *proc) start() {
 	go func(c *exec.Cmd, end chan struct{}) { _ = c.Wait(); close(end) }(p.cmd, p.end)
 }
 
-func (p *proc) pid() int { p.mu.Lock(); defer p.mu.Unlock(); return p.cmd.Process.Pid }
-
 // kill sends a signal to the process alone and waits for its end.
 func (p *proc) kill(sig syscall.Signal) {
 	p.mu.Lock()

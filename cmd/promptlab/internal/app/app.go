@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/elnor/promptlab/api"
@@ -43,7 +42,7 @@ func (s Servers) Worker(ctx context.Context, run cli.ServerRun) error {
 	if err != nil {
 		return err
 	}
-	defer b.Close()
+	defer closing(run.Log, "broker", b.Close)
 	tasks, err := remote.NewClient(remote.Config{BaseURL: run.ECURL, Token: run.Token})
 	if err != nil {
 		return err
@@ -73,12 +72,12 @@ func (s Servers) serve(ctx context.Context, run cli.ServerRun, withWorker bool) 
 	if err != nil {
 		return err
 	}
-	defer core.close(run.Log)
+	defer closing(run.Log, "store", core.store.Close)
 	b, err := broker.Open(broker.Config{RedisURL: run.Config.RedisURL, Log: run.Log})
 	if err != nil {
 		return err
 	}
-	defer b.Close()
+	defer closing(run.Log, "broker", b.Close)
 	door := dispatch.NewDoor(dispatch.DoorConfig{
 		EC: core.writer, Lease: run.Config.Worker.Lease, Log: run.Log,
 		Progress: func(e liveEvent) { core.feed.Publish(e) },
@@ -102,6 +101,7 @@ func (s Servers) serve(ctx context.Context, run cli.ServerRun, withWorker bool) 
 	parts := []life.Part{
 		{Name: "store", Run: core.store.Run}, // stops last: everything below may still write
 		{Name: "writer", Run: core.writer.Run},
+		{Name: "keys", Run: core.ensureKeys},
 		{Name: "dispatch", Run: dispatcher.Run},
 	}
 	if withWorker {
@@ -158,10 +158,10 @@ func ready(run cli.ServerRun, server *api.Server, ln net.Listener) func(context.
 		}
 		resp, err := client.Do(req)
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil
+			if ctx.Err() == nil {
+				return fmt.Errorf("the API does not answer: %w", err)
 			}
-			return fmt.Errorf("the API does not answer: %w", err)
+			return nil //nolint:nilerr // told to stop before it was ready
 		}
 		_ = resp.Body.Close() // nothing in it
 		client.CloseIdleConnections()
@@ -183,16 +183,12 @@ func newAPI(run cli.ServerRun, version string, core *core, b *broker.Broker, doo
 	if err != nil {
 		return nil, err
 	}
-	secret, err := secretFile(filepath.Join(run.Home.RunDir(), "split.key"))
-	if err != nil {
-		return nil, err
-	}
 	hosts := api.LoopbackHosts(ln.Addr())
 	if run.Config.AllowRemote {
 		hosts = append([]string{run.Config.Listen}, hosts...)
 	}
 	return api.New(api.Config{
-		Service: core.writer, Feed: core.feed, Presets: presetPack, SplitKey: secret,
+		Service: core.writer, Feed: core.feed, Presets: presetPack,
 		Door: remote.Handler(door), Dashboard: b.Dashboard("/dashboard"),
 		Tokens: tokens, Hosts: hosts, TLS: run.Config.TLSCert != "",
 		Ready:   checks(core, b),
@@ -210,6 +206,13 @@ func checks(core *core, b *broker.Broker) func(context.Context) []api.Check {
 			return api.Check{Name: name, OK: true}
 		}
 		return []api.Check{check("store", core.store.Err()), check("broker", b.Health(ctx))}
+	}
+}
+
+// closing closes what has nobody left to tell.
+func closing(log *slog.Logger, what string, fn func() error) {
+	if err := fn(); err != nil {
+		logOr(log).Error("did not close well", "part", what, "error", err)
 	}
 }
 

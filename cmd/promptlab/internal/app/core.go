@@ -1,14 +1,12 @@
 package app
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
-	"os"
 	"time"
 
 	"github.com/elnor/promptlab/cmd/promptlab/internal/cli"
@@ -26,6 +24,7 @@ import (
 	"github.com/elnor/promptlab/presets"
 	"github.com/elnor/promptlab/worker"
 	"github.com/elnor/promptlab/worker/pyrun"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -61,12 +60,6 @@ func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
 		return nil, errors.Join(err, c.store.Close())
 	}
 	return c, nil
-}
-
-func (c *core) close(log *slog.Logger) {
-	if err := c.store.Close(); err != nil {
-		logOr(log).Error("the store did not close well", "error", err)
-	}
 }
 
 // workerConfig is the same for a worker beside EC and one elsewhere.
@@ -126,22 +119,20 @@ func tokenHashes(h home.Home) (map[ec.Role][sha256.Size]byte, error) {
 	return out, nil
 }
 
-// secretFile reads a secret of the home's own, and makes it the first time.
-func secretFile(path string) (string, error) {
-	b, err := os.ReadFile(path)
-	if err == nil && len(b) >= 64 {
-		return string(b), nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("read the home's secret: %w", err)
+// ensureKeys gives a fresh library its secrets. It has nothing more to do then.
+func (c *core) ensureKeys(ctx context.Context) error {
+	if c.writer.View().HasKeys() {
+		return nil
 	}
 	raw := make([]byte, 32)
 	if _, err := rand.Read(raw); err != nil {
-		return "", fmt.Errorf("make the home's secret: %w", err)
+		return fmt.Errorf("make the library's keys: %w", err)
 	}
-	secret := hex.EncodeToString(raw)
-	if err := os.WriteFile(path, []byte(secret), 0o600); err != nil {
-		return "", fmt.Errorf("keep the home's secret: %w", err)
+	_, err := c.writer.Do(ctx, ec.Command{
+		ID: uuid.Must(uuid.NewV7()).String(), Actor: ec.Actor{Role: ec.RoleSystem, Name: "ec"}, Body: ec.EnsureKeys{SplitKey: hex.EncodeToString(raw)},
+	})
+	if ctx.Err() != nil {
+		return nil
 	}
-	return secret, nil
+	return err
 }

@@ -274,7 +274,7 @@ func (a *app) checkModels(ctx context.Context, cfg config.Config) Check {
 	c.Detail = "none is configured; the simulator answers"
 	if key, ok := a.Env("OPENAI_API_KEY"); ok && key != "" {
 		c.Detail += "; OPENAI_API_KEY is set"
-		c.Fix += " with protocol openai, base_url https://api.openai.com/v1 and api_key_env OPENAI_API_KEY"
+		c.Fix += " with protocol openai, base_url " + gateway.OpenAIBaseURL + " and api_key_env OPENAI_API_KEY"
 		return c
 	}
 	if ollama(ctx) {

@@ -6,10 +6,11 @@ import (
 )
 
 // Progress is one line that says how far a long piece of work is: rewritten in
-// place on a terminal, and written anew elsewhere when the stage changes.
+// place on a terminal, and written anew elsewhere when there is something to tell:
+// another stage, another step of few, another quarter of many.
 type Progress struct {
 	s    Screen
-	last string // stage that was written elsewhere
+	last string // what was written last elsewhere
 	open bool   // a line is on the terminal
 }
 
@@ -18,14 +19,17 @@ func NewProgress(s Screen) *Progress { return &Progress{s: s} }
 
 const barWidth = 24
 
-// Show says where the work is. Done of total makes the bar; total 0 has none. A
-// stage is written once where no line can be rewritten.
+// Show says where the work is. Done of total makes the bar; total 0 has none.
 func (p *Progress) Show(stage string, done, total int, facts ...string) {
 	detail := strings.Join(facts, " · ")
 	if !p.s.TTY {
-		if stage != p.last {
-			p.last = stage
-			p.s.Printf("%s\n", Line(join(stage, detail)))
+		count := ""
+		if total > 0 {
+			count = fmt.Sprintf("%d/%d", done, total)
+		}
+		if mark := stage + milestone(done, total); mark != p.last {
+			p.last = mark
+			p.s.Printf("%s\n", Line(join(stage, count, detail)))
 		}
 		return
 	}
@@ -36,6 +40,19 @@ func (p *Progress) Show(stage string, done, total int, facts ...string) {
 	}
 	p.s.Printf("\r\x1b[2K%s", p.s.Paint(Dim, Short(join(stage, bar, detail), 118)))
 	p.open = true
+}
+
+// milestone changes when a line is worth writing anew.
+func milestone(done, total int) string {
+	const few, parts = 12, 4
+	switch {
+	case total <= 0:
+		return ""
+	case total <= few:
+		return fmt.Sprint(done)
+	default:
+		return fmt.Sprint(done * parts / total)
+	}
 }
 
 // End leaves the last line standing and goes to the next.
