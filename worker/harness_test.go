@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -290,7 +289,7 @@ func stub(t testing.TB) pyrun.Config {
 
 func newTestWorker(t testing.TB, door ec.Tasks, p *provider, change func(*Config)) *Worker {
 	t.Helper()
-	c := Config{EC: door, Models: p.models, Python: stub(t), Calls: 4, FinishFor: 5 * time.Second, DrainFor: 5 * time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	c := Config{EC: door, Models: p.models, Python: stub(t), Calls: 4, FinishFor: 5 * time.Second, DrainFor: 5 * time.Second, Log: slog.New(slog.DiscardHandler)}
 	if os.Getenv("WORKER_LOG") != "" {
 		c.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}

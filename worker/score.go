@@ -100,10 +100,10 @@ func (s *scorer) judge(ctx context.Context, v verdict, ex contracts.ReplayExampl
 		v.reason = "judge: " + string(got.Finish)
 		return v, nil
 	}
-	score, feedback, err := prompt.ParseVerdict(got.Text)
-	if err != nil {
+	score, feedback, unreadable := prompt.ParseVerdict(got.Text)
+	if unreadable != nil {
 		v.reason = "judge: verdict cannot be read"
-		return v, nil
+		return v, nil //nolint:nilerr // an answer without a verdict is unscored, which is no failure
 	}
 	v.score, v.feedback = &score, feedback
 	return v, nil

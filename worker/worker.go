@@ -52,7 +52,7 @@ type Worker struct {
 	slots   chan struct{} // one element a running task
 	metrics *metrics
 
-	drain     context.Context // ends when the worker has to stop
+	drain     context.Context //nolint:containedctx // a signal that all tasks watch: ends when the worker has to stop
 	stopDrain context.CancelCauseFunc
 
 	mu      sync.Mutex

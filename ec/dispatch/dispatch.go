@@ -300,7 +300,7 @@ func (d *Dispatcher) sent(ctx context.Context, t ec.OpenTask, now time.Time, kno
 func (d *Dispatcher) lose(ctx context.Context, t ec.OpenTask, why string) {
 	_, err := d.c.EC.Do(ctx, command(ec.LoseTask{JobID: t.JobID, Dispatch: t.Task.Dispatch, Why: why}))
 	if err != nil {
-		d.refusal(ctx, t, "delivery not taken back", err)
+		d.refusal(ctx, t, "take a delivery back", err)
 		return
 	}
 	d.metrics.lost.WithLabelValues(why).Inc()
@@ -322,7 +322,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, t ec.OpenTask, now time.Time)
 	_, state, ok := d.c.EC.View().TaskOf(t.Task.ID)
 	if !ok || state.Stage != ec.StageSent || state.TokenHash != hash {
 		if err != nil {
-			d.refusal(ctx, t, "task not handed out", err)
+			d.refusal(ctx, t, "hand a task out", err)
 			d.refused[t.Task.ID] = refusedDispatch{until: now.Add(d.c.Tick)}
 		}
 		return false
@@ -337,7 +337,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, t ec.OpenTask, now time.Time)
 
 func (d *Dispatcher) refusal(ctx context.Context, t ec.OpenTask, what string, err error) {
 	if ctx.Err() == nil && fault.Of(err) != fault.Conflict { // a conflict: the task moved on meanwhile
-		d.c.Log.ErrorContext(ctx, what, "job", t.JobID, "task", t.Task.ID, "error", err)
+		d.c.Log.ErrorContext(ctx, "command refused", "wanted", what, "job", t.JobID, "task", t.Task.ID, "error", err)
 	}
 }
 

@@ -25,8 +25,13 @@ type redisServer interface {
 
 // onEveryRedis runs a test against the embedded broker and a real one.
 func onEveryRedis(t *testing.T, test func(t *testing.T, r redisServer)) {
-	t.Run("embedded", func(t *testing.T) { test(t, newEmbedded(t)) })
+	t.Parallel() // these tests wait more than they work
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		test(t, newEmbedded(t))
+	})
 	t.Run("redis-server", func(t *testing.T) {
+		t.Parallel()
 		path, err := exec.LookPath("redis-server")
 		if err != nil {
 			t.Skip("SKIPPED: redis-server is not installed; `make test` installs it, or: apt-get install redis-server")
@@ -204,7 +209,7 @@ func (r *realRedis) Up(t *testing.T) {
 // shortDir is a temporary folder whose sockets have names that are short enough.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pl")
+	dir, err := os.MkdirTemp("", "pl") //nolint:usetesting // a socket's path has to be short
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -127,7 +128,7 @@ func field(info, name string) string {
 // Close ends the connections and the embedded Redis with all it holds.
 func (b *Broker) Close() error {
 	b.mu.Lock()
-	closers := append(b.dashboards, b.client.Close)
+	closers := slices.Concat(b.dashboards, []func() error{b.client.Close})
 	b.dashboards = nil
 	b.mu.Unlock()
 	var errs []error

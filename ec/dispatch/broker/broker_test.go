@@ -45,7 +45,7 @@ func dial(t *testing.T, opt asynq.RedisConnOpt) redis.UniversalClient {
 }
 
 func TestEmbeddedIsForItsOwnerOnly(t *testing.T) {
-	dir, err := os.MkdirTemp("", "pl")
+	dir, err := os.MkdirTemp("", "pl") //nolint:usetesting // a socket's path has to be short
 	if err != nil {
 		t.Fatal(err)
 	}
