@@ -65,9 +65,6 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, after uint64) er
 	ctx, cancel := untilStopping(r.Context())
 	defer cancel()
 	out := &eventWriter{w: w, rc: http.NewResponseController(w)}
-	if err := out.rc.SetReadDeadline(time.Time{}); err != nil { // the server's own would end the stream
-		return fmt.Errorf("lift read deadline: %w", err)
-	}
 	defer func() { _ = out.rc.SetWriteDeadline(time.Time{}) }() // the connection may carry on
 	w.Header().Set("Content-Type", "text/event-stream")
 	out.text("retry: 1000\n\n")

@@ -262,6 +262,10 @@ func TestEveryWriteIsOneCommand(t *testing.T) { // R-CMD-02
 		"POST /api/prompt-lab/jobs": "prompt_lab.create_job", "POST /api/prompt-lab/jobs/:job_id/cancel": "prompt_lab.cancel_job",
 		"PUT /api/flags": "flags.set", "POST /login": "",
 	}
+	r.want("a user's switch of flags", r.ask(ec.RoleUser, "PUT", "/api/flags", "{}"), 403, "forbidden")
+	if len(rec.sent) != 0 {
+		t.Errorf("a user's switch of flags reached EC: %v", rec.sent)
+	}
 	for _, rt := range table() {
 		rec.sent = nil
 		role := ec.RoleUser

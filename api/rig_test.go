@@ -97,7 +97,7 @@ func config(change func(*api.Config)) api.Config {
 	cfg := api.Config{
 		Service: fixed{ec.NewView(&ec.State{})}, Feed: feed.New(1), Hosts: []string{"127.0.0.1:1"}, Metrics: prometheus.NewRegistry(),
 		Presets: func() (ec.Pack, error) { return pack(), nil },
-		Door: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"door":true}`) }),
+		Door:    http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"door":true}`) }),
 		Dashboard: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "<!doctype html><html><script>window.x=1</script><script src=\"/dashboard/a.js\"></script></html>")
 		}),

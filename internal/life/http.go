@@ -13,8 +13,9 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// Limits of every server. Streams and long polls lift the deadlines of their
-// own connection with http.ResponseController.
+// Limits of every server. The time to read ends with the request's body, so it
+// does not touch streams and long polls; there is no limit on writing but the
+// one that a stream sets for itself with http.ResponseController.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
