@@ -79,7 +79,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, after uint64) er
 		case err != nil && quiet:
 			out.text(": still here\n\n")
 		case err != nil:
-			return nil //nolint:nilerr // the feed has ended; the client connects again
+			return nil // the feed has ended; the client connects again
 		}
 	}
 	return nil

@@ -101,7 +101,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // finish is deferred: it turns a panic into an answer and writes the log line.
 func (s *Server) finish(x *exchange, r *http.Request) {
 	p := recover()
-	if p != nil && p != http.ErrAbortHandler && x.err == nil {
+	cut := p == http.ErrAbortHandler //nolint:errorlint // the very value, as net/http compares it
+	if p != nil && !cut && x.err == nil {
 		x.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		if x.status == 0 {
 			problem.Write(x, r, x.err)
@@ -116,7 +117,7 @@ func (s *Server) finish(x *exchange, r *http.Request) {
 	took := s.cfg.Now().Sub(x.start)
 	s.meters.request(x, took)
 	s.logLine(x, r, took)
-	if p != nil && (p == http.ErrAbortHandler || x.status < http.StatusInternalServerError) {
+	if p != nil && (cut || x.status < http.StatusInternalServerError) {
 		panic(http.ErrAbortHandler) // an answer had begun: cut the connection, do not pretend it is whole
 	}
 }

@@ -94,6 +94,7 @@ func TestEveryBadFieldIsNamed(t *testing.T) {
 
 func TestLabLife(t *testing.T) {
 	r := newRig(t)
+	r.env.Must(ec.EnsureKeys{SplitKey: strings.Repeat("0", 64)})
 	const u = ec.RoleUser
 	jobBody := `{"artifact_kind":"overlay_template","artifact_id":"short-notes","dataset_ref":"ds:notes@1"}`
 	gate := r.want("R-HTTP-13 gate", r.ask(u, "POST", "/api/prompt-lab/jobs", jobBody), 403, "gate_closed")

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,8 +153,9 @@ func (c Config) check() error {
 	need(c.Log != nil, "Log")
 	need(c.Now != nil, "Now")
 	need(c.NewID != nil, "NewID")
+	roles := []ec.Role{ec.RoleUser, ec.RoleOperator, ec.RoleSeam, ec.RoleWorker, ec.RoleAgent}
 	for role := range c.Tokens {
-		need(strings.Contains(" user operator seam worker agent ", " "+string(role)+" "), "tokens of known roles only, not of "+string(role))
+		need(slices.Contains(roles, role), "tokens of known roles only, not of "+string(role))
 	}
 	return errors.Join(errs...)
 }

@@ -70,6 +70,6 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler, grace time.Dura
 	if err != nil {
 		err = fmt.Errorf("requests did not end within %s: %w", grace, errors.Join(err, srv.Close()))
 	}
-	<-served
+	<-served //nolint:errcheck // says only that the server was closed
 	return err
 }
