@@ -230,7 +230,7 @@ func (d *decoder) str(v reflect.Value, n node, path string, r rules) {
 		}
 		s = strings.ToLower(s)
 	}
-	if e, ok := v.Interface().(Enum); ok {
+	if e, ok := v.Interface().(Enum); ok && r.enum == nil { // a tag may allow fewer values than the type has
 		r.enum = e.Values()
 	}
 	length := utf8.RuneCountInString(s)

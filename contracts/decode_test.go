@@ -190,6 +190,17 @@ func decodeField[T any](t *testing.T, doc, field string) func(string) error {
 	}
 }
 
+// G-012: a worker may say completed or failed and nothing else.
+func TestATagNarrowsAnEnum(t *testing.T) {
+	doc := `{"job_id":"0190a0a0-0000-7000-8000-000000000000","status":"completed","source_hash":"x"}`
+	for status, ok := range map[string]bool{"completed": true, "failed": true, "running": false, "queued": false, "stale": false} {
+		_, err := Decode[PromptLabJobResult](with(t, doc, "status", `"`+status+`"`), Peer)
+		if (err == nil) != ok {
+			t.Errorf("R-LAB-07 a result that is %s: got %v, want accepted %v", status, err, ok)
+		}
+	}
+}
+
 func TestTimesAreUTC(t *testing.T) {
 	j, err := Decode[PromptLabJob]([]byte(`{"artifact_kind":"overlay_template","artifact_id":"x","created_at":"2026-01-02T03:04:05.678912Z"}`), Client)
 	if err != nil {

@@ -151,6 +151,7 @@ type PromptLabJobRequest struct {
 	MaxSteps         int                       `json:"max_steps,omitempty"`
 	ModelRoute       string                    `json:"model_route,omitempty"`
 	Rubric           string                    `json:"rubric,omitempty"`
+	LiveOverlay      bool                      `json:"live_overlay,omitempty"` // the limit of live texts holds for candidates
 }
 
 // PromptLabCandidatePayload is a candidate as a worker claims it. EC recomputes

@@ -213,6 +213,7 @@ func (s *State) requestFor(j *Job, data *contracts.Dataset) contracts.PromptLabJ
 			BannedPhrases: opt.BannedPhrases, PreserveRequiredSections: opt.PreserveRequiredSections,
 		},
 		CreatedAt: j.Job.CreatedAt, Engine: opt.Engine, Seed: opt.Seed, MaxSteps: opt.MaxSteps, ModelRoute: opt.ModelRoute, Rubric: data.Rubric,
+		LiveOverlay: s.isLive(j.Job.ArtifactID),
 	}
 	if j.Task != nil && j.Task.Kind == contracts.TaskOptimize {
 		req.ReplayExamples = examples(data, j.Dev)

@@ -72,7 +72,7 @@ func newSearch(s *session) *search {
 		s: s, scorer: newScorer(s, 0), byID: map[string]contracts.ReplayExample{},
 		known: map[tried]*answer{}, texts: map[string]bool{},
 		rules: lint.GateRules{
-			Kind: req.ArtifactKind, BannedPhrases: req.Constraints.BannedPhrases,
+			Kind: req.ArtifactKind, Live: req.LiveOverlay, BannedPhrases: req.Constraints.BannedPhrases,
 			PreserveSections: req.Constraints.PreserveRequiredSections,
 		},
 	}

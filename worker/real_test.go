@@ -86,7 +86,7 @@ func TestTheRealOptimizerThroughTheWholeLab(t *testing.T) {
 			})
 		}
 	})
-	l.Must(ec.SetFlags{Flags: contracts.Flags{PromptLab: true, Promptolution: true}})
+	l.Ready()
 	l.Must(ec.CreateOverlay{Record: ectest.Overlay("note-style", `Write the note in plain words so that somebody who was not there can follow it.
 
 - Say what changed and why it changed, in the order in which it happened.

@@ -254,19 +254,7 @@ func (w *Writer) external(e store.Edit) error {
 		w.cfg.Store.Accept(e.Path, e.Body) // refused or not: the file stays as the person left it
 	}
 	w.log(request{ctx: context.Background(), cmd: cmd}, out)
-	return w.commit([]store.Change{withoutDoc(storeChange(out.Change), e)}, out.Live)
-}
-
-// withoutDoc leaves out the write of the very bytes that are in the file.
-func withoutDoc(c store.Change, e store.Edit) store.Change {
-	var kept []store.Doc
-	for _, d := range c.Docs {
-		if d.Path != e.Path || string(d.Body) != string(e.Body) {
-			kept = append(kept, d)
-		}
-	}
-	c.Docs = kept
-	return c
+	return w.commit([]store.Change{storeChange(out.Change)}, out.Live)
 }
 
 func storeChange(c ec.Change) store.Change {

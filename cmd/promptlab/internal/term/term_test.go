@@ -40,14 +40,18 @@ func TestDiffIsReadableWithAndWithoutColour(t *testing.T) {
 	}
 }
 
-func TestProgressWritesAStageOnceWhereThereIsNoTerminal(t *testing.T) {
+func TestProgressWritesAnewWhereThereIsNoTerminal(t *testing.T) {
 	var b strings.Builder
 	p := term.NewProgress(term.Screen{W: &b})
 	p.Show("searching", 1, 4, "best 0.50")
 	p.Show("searching", 2, 4, "best 0.60")
-	p.Show("measuring", 0, 0)
+	p.Show("searching", 2, 4, "best 0.60")
+	p.Show("measuring", 1, 100)
+	p.Show("measuring", 2, 100)
+	p.Show("measuring", 26, 100)
+	p.Show("done", 0, 0)
 	p.End()
-	if want := "searching  best 0.50\nmeasuring\n"; b.String() != want {
+	if want := "searching  1/4  best 0.50\nsearching  2/4  best 0.60\nmeasuring  1/100\nmeasuring  26/100\ndone\n"; b.String() != want {
 		t.Errorf("progress without a terminal wrote %q, want %q", b.String(), want)
 	}
 }
