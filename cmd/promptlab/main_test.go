@@ -67,6 +67,10 @@ func (playServers) Up(ctx context.Context, run cli.ServerRun) error {
 
 func (p playServers) Serve(ctx context.Context, run cli.ServerRun) error { return p.Up(ctx, run) }
 
+func (playServers) Verify(string) (cli.VerifyReport, error) {
+	return cli.VerifyReport{AuditLines: 1}, nil
+}
+
 func (playServers) Worker(_ context.Context, run cli.ServerRun) error {
 	if run.Token == "" || run.ECURL == "" {
 		return errors.New("the worker was not told where to report")

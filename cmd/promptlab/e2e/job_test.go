@@ -249,10 +249,35 @@ func (s *system) audit(t *testing.T) []string {
 	return out
 }
 
+// verifyAudit runs promptlab verify, before and after somebody changed a line.
 func (s *system) verifyAudit(t *testing.T) {
 	t.Helper()
-	if len(s.audit(t)) == 0 {
-		t.Error("the audit is empty")
+	verify := func() (string, int) {
+		out, errs, code := run(t, t.Context(), nil, "verify", "--json", "--home", s.home.Dir)
+		return out + errs, code
+	}
+	if out, code := verify(); code != 0 || !strings.Contains(out, `"running": true`) {
+		t.Errorf("R-CMD-06 verify beside a running server: exit %d\n%s", code, out)
+	}
+	s.work.kill(15)
+	s.serve.kill(15)
+	if out, code := verify(); code != 0 || !strings.Contains(out, `"running": false`) {
+		t.Errorf("R-CMD-06 verify: exit %d\n%s", code, out)
+	}
+	paths, err := filepath.Glob(filepath.Join(s.home.Memory, "system", "audit", "*.jsonl"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no audit: %v", err)
+	}
+	b, err := os.ReadFile(paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := bytes.Replace(b, []byte(`"command":"overlay.create"`), []byte(`"command":"overlay.update"`), 1)
+	if err := os.WriteFile(paths[0], forged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := verify(); code != 1 || !strings.Contains(out, filepath.Base(paths[0])) {
+		t.Errorf("R-CMD-06 verify after a line was changed: exit %d\n%s", code, out)
 	}
 }
 
@@ -310,5 +335,13 @@ func TestEachBadFieldOfTheBodies(t *testing.T) {
 	}
 	if status, _ := s.post(t, "/api/overlays", goodOverlay); status != 201 {
 		t.Errorf("the good overlay body: status %d", status)
+	}
+}
+
+// A worker that cannot isolate as asked does not start, and says so in one line.
+func TestNoWorkerBelowTheLevelAskedFor(t *testing.T) {
+	_, errs, code := run(t, t.Context(), nil, "up", "--home", t.TempDir(), "--listen", "127.0.0.1:0", "--sandbox-min-level", "L2f")
+	if code != 2 || !strings.Contains(errs, "sandbox.min_level") {
+		t.Errorf("exit %d, %s", code, errs)
 	}
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/elnor/promptlab/ec/dispatch/broker"
 	"github.com/elnor/promptlab/ec/remote"
 	"github.com/elnor/promptlab/internal/life"
-	"github.com/elnor/promptlab/worker"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -48,7 +47,7 @@ func (s Servers) Worker(ctx context.Context, run cli.ServerRun) error {
 		return err
 	}
 	defer tasks.Close()
-	w, err := worker.New(workerConfig(run, tasks, b, nil))
+	w, err := newWorker(run, tasks, b, nil)
 	if err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func (s Servers) serve(ctx context.Context, run cli.ServerRun, withWorker bool) 
 		{Name: "dispatch", Run: dispatcher.Run},
 	}
 	if withWorker {
-		w, err := worker.New(workerConfig(run, door, b, reg))
+		w, err := newWorker(run, door, b, reg)
 		if err != nil {
 			_ = ln.Close() // the reason is in err
 			return err

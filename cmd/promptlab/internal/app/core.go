@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/elnor/promptlab/cmd/promptlab/internal/cli"
+	"github.com/elnor/promptlab/cmd/promptlab/internal/config"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/home"
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
@@ -62,13 +63,22 @@ func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
 	return c, nil
 }
 
-// workerConfig is the same for a worker beside EC and one elsewhere.
-func workerConfig(run cli.ServerRun, tasks ec.Tasks, b *broker.Broker, reg prometheus.Registerer) worker.Config {
-	return worker.Config{
+// sandboxLevel is how well this build can lock the optimizer's process in.
+const sandboxLevel = "L0"
+
+// newWorker makes a worker; it is the same beside EC and elsewhere. One that
+// cannot isolate as asked does not start.
+func newWorker(run cli.ServerRun, tasks ec.Tasks, b *broker.Broker, reg prometheus.Registerer) (*worker.Worker, error) {
+	if want := run.Config.Sandbox.MinLevel; want != sandboxLevel {
+		return nil, &config.Error{Problems: []config.Problem{{
+			Key: "sandbox.min_level", Reason: fmt.Sprintf("%s is asked for and this build isolates at %s; no worker runs below what is asked for", want, sandboxLevel),
+		}}}
+	}
+	return worker.New(worker.Config{
 		EC: tasks, Redis: b.Redis(), Log: run.Log, Metrics: reg, Concurrency: run.Config.Worker.Concurrency, DrainFor: run.Config.Worker.Grace,
 		Python: pyrun.Config{Python: run.Config.Python, Log: run.Log},
 		Models: func(rows gateway.Rows) (worker.Models, error) { return models(run, rows, reg) },
-	}
+	})
 }
 
 // models makes the gateway: the configured models, or the simulator.

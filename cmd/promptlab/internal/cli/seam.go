@@ -17,6 +17,8 @@ type Servers interface {
 	Serve(ctx context.Context, run ServerRun) error
 	// Worker runs a worker against a queue server and a serve elsewhere.
 	Worker(ctx context.Context, run ServerRun) error
+	// Verify checks the data root at a path.
+	Verify(memory string) (VerifyReport, error)
 }
 
 // ServerRun is what a server is started with. The home is open: directories and
