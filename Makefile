@@ -6,7 +6,7 @@ VENV ?= .venv
 TOOLS := $(GO) tool -modfile=tools/go.mod
 PKGS := ./...
 
-.PHONY: help setup system build demo test test-go test-python check lint fmt race crash fuzz kill bench trace schema clean
+.PHONY: help setup system other-server build demo test test-go test-python check lint fmt race crash fuzz kill bench trace schema clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,12 @@ system: ## install system packages (redis-server, python3-venv) when something i
 setup: ## make the Python environment of the optimizer (hashed lock)
 	@worker/adapter/install.sh $(VENV)
 
+OTHER := cmd/promptlab/e2e/otherserver
+other-server: $(OTHER)/node_modules/.package-lock.json ## install the model server of others that one test runs against
+$(OTHER)/node_modules/.package-lock.json: $(OTHER)/package-lock.json
+	@echo "installing the model server of others"
+	@cd $(OTHER) && npm ci --silent && touch node_modules/.package-lock.json
+
 build: ## write bin/promptlab
 	@mkdir -p bin
 	$(GO) build -trimpath -o bin/promptlab ./cmd/promptlab
@@ -24,7 +30,7 @@ build: ## write bin/promptlab
 demo: setup build ## run the main job end to end on the embedded default and show the outcome
 	@PROMPTLAB_PYTHON=$(abspath $(VENV))/bin/python bin/promptlab demo --exit
 
-test: system setup build test-python check race ## install what is needed, run every test
+test: system setup other-server build test-python check race ## install what is needed, run every test
 
 test-go: ## Go tests without the race detector (quick)
 	$(GO) test $(PKGS)
