@@ -11,6 +11,7 @@ import (
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
 	"github.com/elnor/promptlab/internal/fault"
+	"github.com/elnor/promptlab/internal/life"
 	"github.com/elnor/promptlab/internal/problem"
 )
 
@@ -20,7 +21,11 @@ import (
 func Handler(tasks ec.Tasks) http.Handler {
 	mux := http.NewServeMux()
 	serve(mux, "claim", maxSmall, tasks.Claim)
-	serve(mux, "heartbeat", maxSmall, tasks.Heartbeat)
+	serve(mux, "heartbeat", maxSmall, func(ctx context.Context, task contracts.UUID, in contracts.TaskHeartbeat) (contracts.TaskHeartbeatReply, error) {
+		ctx, cancel := untilStopping(ctx)
+		defer cancel()
+		return tasks.Heartbeat(ctx, task, in)
+	})
 	serve(mux, "rows", maxRows, tasks.Rows)
 	serve(mux, "usage", maxRows, tasks.Usage)
 	serve(mux, "finish", maxFinish, tasks.Finish)
@@ -33,6 +38,23 @@ func Handler(tasks ec.Tasks) http.Handler {
 		problem.Write(w, r, fault.New(fault.NotFound, "not_found", "the worker door has no such route"))
 	})
 	return mux
+}
+
+// untilStopping ends with the request, or when its server is told to stop: a
+// long poll must not use up the grace that running requests have. The worker
+// takes it for an EC that is away and asks again.
+func untilStopping(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-life.Stopping(ctx):
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(); <-watched }
 }
 
 // serve mounts one call of the door.

@@ -3,6 +3,7 @@ package remote_test
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/elnor/promptlab/ec/dispatch/doortest"
 	"github.com/elnor/promptlab/ec/remote"
 	"github.com/elnor/promptlab/internal/fault"
+	"github.com/elnor/promptlab/internal/life"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -189,5 +191,48 @@ func TestAnswersOfStrangersAreUnavailable(t *testing.T) {
 	}
 	if _, err := remote.NewClient(remote.Config{BaseURL: "ftp://x"}); fault.Of(err) != fault.Invalid {
 		t.Errorf("client for an ftp address: got %v, want a validation fault", err)
+	}
+}
+
+// A server that is told to stop lets go of a worker's long poll at once; the
+// worker hears that EC is away and the call that follows is its own affair.
+func TestAStoppingServerEndsLongPolls(t *testing.T) {
+	b := doortest.NewBench(t, time.Minute) // a third of it is longer than the poll's 10 s
+	_, task := b.Sent(`{}`)
+	if _, err := b.Door.Claim(t.Context(), task.ID, contracts.TaskClaim{Dispatch: 1, Token: doortest.Token, Worker: "w"}); err != nil {
+		t.Fatal(err)
+	}
+	inside := make(chan struct{}, 1)
+	h := remote.Handler(b.Door)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- life.Run(ctx, life.HTTP("api", ln, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			inside <- struct{}{}
+			h.ServeHTTP(w, r)
+		}), 20*time.Second))
+	}()
+	answered := make(chan int, 1)
+	began := time.Now()
+	go func() {
+		status, _ := post(t, "http://"+ln.Addr().String()+"/internal/worker/tasks/"+string(task.ID)+"/heartbeat",
+			`{"dispatch":1,"token":"`+doortest.Token+`","wait_seconds":10}`)
+		answered <- status
+	}()
+	<-inside
+	stop()
+	if status := <-answered; status != http.StatusServiceUnavailable {
+		t.Errorf("a poll during the stop: status %d, want 503", status)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the server's end: %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the poll held the server for %s, want much less than its 10 s", took)
 	}
 }

@@ -55,7 +55,7 @@ func Rules() map[string]Rule {
 		"ec/dispatch":          {Knows: []string{"contracts", "ec", "ec/dispatch/broker", "ec/dispatch/queue", "internal/fault"}, Libraries: []string{"github.com/hibiken/asynq", "github.com/redis/go-redis/v9"}},
 		"ec/dispatch/broker":   {Knows: []string{"contracts", "ec/dispatch/queue", "internal/fault"}, Libraries: []string{"github.com/hibiken/asynq", "github.com/hibiken/asynqmon", "github.com/alicebob/miniredis/v2", "github.com/redis/go-redis/v9"}},
 		"ec/dispatch/doortest": {Knows: []string{"contracts", "ec", "ec/dispatch", "ec/ectest", "internal/fault"}},
-		"ec/remote":            {Knows: []string{"contracts", "ec", "internal/fault", "internal/problem"}},
+		"ec/remote":            {Knows: []string{"contracts", "ec", "internal/fault", "internal/life", "internal/problem"}},
 
 		"gateway":                     {Knows: []string{"contracts", "internal/fault"}},
 		"gateway/openai":              {Knows: []string{"contracts", "gateway", "internal/fault"}},
