@@ -48,14 +48,14 @@ type Pairs struct {
 }
 
 // N counts the scored pairs.
-func (p Pairs) N() int { return len(p.Examples) }
+func (p *Pairs) N() int { return len(p.Examples) }
 
 // Missing counts the examples that appear somewhere and are not a scored pair.
-func (p Pairs) Missing() int { return len(p.Unscored) + len(p.Unmatched) + p.Dropped }
+func (p *Pairs) Missing() int { return len(p.Unscored) + len(p.Unmatched) + p.Dropped }
 
 // Slices gives the pairs of each slice, by name. What is left out goes with its
 // slice.
-func (p Pairs) Slices() []NamedPairs {
+func (p *Pairs) Slices() []NamedPairs {
 	bySlice := map[string]*Pairs{}
 	of := func(name string) *Pairs {
 		if bySlice[name] == nil {

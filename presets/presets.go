@@ -69,8 +69,7 @@ func Read(fsys fs.FS) (Pack, error) {
 		return Pack{}, fmt.Errorf("read preset manifest: %w", err)
 	}
 	identity := sha256.New()
-	fmt.Fprintf(identity, "%s\x00%d\x00", manifestName, len(raw))
-	identity.Write(raw)
+	identity.Write(fmt.Appendf(nil, "%s\x00%d\x00%s", manifestName, len(raw), raw))
 	pack := Pack{Version: m.Version}
 	seen := map[contracts.OverlayID]bool{}
 	for _, e := range m.Overlays {
@@ -82,8 +81,7 @@ func Read(fsys fs.FS) (Pack, error) {
 		if err != nil {
 			return Pack{}, err
 		}
-		fmt.Fprintf(identity, "%s\x00%d\x00", e.File, len(src))
-		identity.Write(src)
+		identity.Write(fmt.Appendf(nil, "%s\x00%d\x00%s", e.File, len(src), src))
 		pack.Overlays = append(pack.Overlays, o)
 	}
 	pack.ID = hex.EncodeToString(identity.Sum(nil))

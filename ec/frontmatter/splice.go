@@ -64,7 +64,7 @@ func Update(src []byte, fm contracts.OverlayTemplateFrontmatter, body string) ([
 	if !bytes.HasSuffix(head, []byte("\n")) {
 		head = append(head, '\n')
 	}
-	out = append(head, body...)
+	out = bytes.Join([][]byte{head, []byte(body)}, nil)
 	if _, err = Parse(out); err != nil {
 		return nil, err
 	}

@@ -55,6 +55,7 @@ func phrases() []phrase {
 		unbound   = words("bound restricted limited constrained subject censored required obliged")
 		free      = words("unrestricted jailbroken uncensored unfiltered dan unbound lawless omnipotent amoral")
 		dropOther = words("ignor* vergiss* vergesst missacht* verwirf* oublie* neglige* olvid* descart* dimentic* esquec* desconsider* uberschreib*")
+		//nolint:misspell // German, French, Spanish, Italian, Portuguese
 		ruleOther = words("anweisung* regel* instruktion* vorgabe* befehl* instruction* consigne* regle* instruccion* regla* istruzion* regol* instruco* regra* orden*")
 		lastOther = words("vorherig* bisherig* vorig* obig* vorangegangen* precedent* anterieur* anterior* previa* previo* precedente*")
 	)

@@ -248,7 +248,7 @@ func (s *Store) write(st *staged) error {
 	}
 	if !bugs.NoJournal {
 		err := writeAll(s.j.file, buf.Bytes())
-		if err != nil && !(bugs.ShortWriteUnseen && errors.Is(err, io.ErrShortWrite)) {
+		if err != nil && (!bugs.ShortWriteUnseen || !errors.Is(err, io.ErrShortWrite)) {
 			return err
 		}
 	}

@@ -170,8 +170,7 @@ func OpenHooked(cfg Config, h hook.Hooks) (*Store, error) {
 		err = s.learnWatched()
 	}
 	if err != nil {
-		s.release()
-		return nil, err
+		return nil, errors.Join(err, s.release())
 	}
 	return s, nil
 }

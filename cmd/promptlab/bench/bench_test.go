@@ -19,7 +19,7 @@ func TestBench(t *testing.T) {
 		t.Skip("measures only with -bench-table; run: make bench")
 	}
 	b := &board{}
-	began := time.Now()
+	began, load := time.Now(), loadAverage()
 	for _, row := range []struct {
 		name    string
 		measure func(*testing.T, *board)
@@ -39,7 +39,7 @@ func TestBench(t *testing.T) {
 			}
 		})
 	}
-	b.print(t, time.Since(began))
+	b.print(t, time.Since(began), load)
 }
 
 // The words of the last column. A goal is never a failure of the test.
@@ -75,9 +75,10 @@ func verdict(ok bool) string {
 	return no
 }
 
-func (b *board) print(t *testing.T, took time.Duration) {
+func (b *board) print(t *testing.T, took time.Duration, load string) {
 	var out strings.Builder
-	fmt.Fprintf(&out, "\n%s/%s, %d CPUs, %s, %s\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), took.Round(time.Second))
+	fmt.Fprintf(&out, "\n%s/%s, %d CPUs, %s, took %s, load before %s, after %s\n\n",
+		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), took.Round(time.Second), load, loadAverage())
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tOURS\tREFERENCE\tRATIO\tGOAL\tHOLDS")
 	for _, l := range b.lines {
@@ -91,4 +92,14 @@ func (b *board) print(t *testing.T, took time.Duration) {
 		fmt.Fprintln(&out, "- "+n)
 	}
 	fmt.Fprintln(os.Stdout, out.String())
+}
+
+// loadAverage gives the load of the last minute: who else wants the machine.
+func loadAverage() string {
+	b, _ := os.ReadFile("/proc/loadavg") // Linux alone
+	load, _, ok := strings.Cut(string(b), " ")
+	if !ok {
+		return "unknown"
+	}
+	return load
 }

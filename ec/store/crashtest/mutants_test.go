@@ -9,7 +9,7 @@ import (
 
 // hunt runs the checker against a store with a planted bug until it finds
 // something: first a little of everything, then more and more cuts.
-func hunt(bugs hook.Bugs) (violation error, total figures) {
+func hunt(bugs hook.Bugs) (total figures, violation error) {
 	look := func(seed uint64, script []step, how func(c *checker)) {
 		if violation != nil {
 			return
@@ -29,7 +29,7 @@ func hunt(bugs hook.Bugs) (violation error, total figures) {
 		look(seed, script, func(c *checker) { c.random = 12; c.drive(script) })
 		look(seed, script, func(c *checker) { c.faults(script, 5) })
 	}
-	return violation, total
+	return total, violation
 }
 
 // Every planted bug must be caught: a checker that cannot fail proves nothing.
@@ -44,7 +44,7 @@ func TestCheckerCatches(t *testing.T) {
 			t.Parallel()
 			var bugs hook.Bugs
 			reflect.ValueOf(&bugs).Elem().Field(i).SetBool(true)
-			violation, total := hunt(bugs)
+			total, violation := hunt(bugs)
 			if violation == nil {
 				t.Fatalf("not caught: %s", total)
 			}

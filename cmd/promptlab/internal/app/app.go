@@ -160,7 +160,7 @@ func ready(run cli.ServerRun, server *api.Server, ln net.Listener) func(context.
 			if ctx.Err() == nil {
 				return fmt.Errorf("the API does not answer: %w", err)
 			}
-			return nil //nolint:nilerr // told to stop before it was ready
+			return nil // told to stop before it was ready
 		}
 		_ = resp.Body.Close() // nothing in it
 		client.CloseIdleConnections()

@@ -141,8 +141,8 @@ func (c *core) ensureKeys(ctx context.Context) error {
 	_, err := c.writer.Do(ctx, ec.Command{
 		ID: uuid.Must(uuid.NewV7()).String(), Actor: ec.Actor{Role: ec.RoleSystem, Name: "ec"}, Body: ec.EnsureKeys{SplitKey: hex.EncodeToString(raw)},
 	})
-	if ctx.Err() != nil {
-		return nil
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil // told to stop before it was its turn
 	}
 	return err
 }

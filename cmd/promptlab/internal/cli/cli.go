@@ -63,7 +63,6 @@ type app struct {
 	api      string // --api
 	token    string // --token-file
 	role     string // --role
-	settings *pflag.FlagSet
 }
 
 // Run runs the program and gives its exit code. It returns soon after ctx ends.

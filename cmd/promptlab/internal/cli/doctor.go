@@ -291,7 +291,7 @@ func ollama(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{}).Do(req) // ctx has the limit
 	if err != nil {
 		return false
 	}

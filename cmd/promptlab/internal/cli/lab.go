@@ -66,7 +66,12 @@ func (a *app) datasets() *cobra.Command {
 				s.Table([]string{"DATASET", "ROWS", "DISTINCT", "CREATED"}, rows)
 			})
 		},
-	}, &cobra.Command{
+	}, a.showDataset())
+	return c
+}
+
+func (a *app) showDataset() *cobra.Command {
+	return &cobra.Command{
 		Use: "show REF", Short: "Show a dataset with its rows", Args: exactly("REF"), ValidArgsFunction: a.complete(datasetRefs),
 		Example: "  promptlab datasets show ds:mine@1",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -90,8 +95,7 @@ func (a *app) datasets() *cobra.Command {
 				s.Table([]string{"EXAMPLE", "SLICE", "INPUT", "EXPECTED"}, rows)
 			})
 		},
-	})
-	return c
+	}
 }
 
 func (a *app) candidates() *cobra.Command {

@@ -26,7 +26,7 @@ func (a *app) overlays() *cobra.Command {
 		Use: "list", Short: "List overlays", Args: exactly(),
 		Example: "  promptlab overlays list\n  promptlab overlays list --tier hidden --json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.listOverlays(c.Context(), func(cl *client.Client) (contracts.OverlayListResponse, error) {
+			return a.listOverlays(func(cl *client.Client) (contracts.OverlayListResponse, error) {
 				return cl.Overlays(c.Context(), q)
 			})
 		},
@@ -37,7 +37,7 @@ func (a *app) overlays() *cobra.Command {
 		Example: "  promptlab overlays search risk plan",
 		RunE: func(c *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
-			return a.listOverlays(c.Context(), func(cl *client.Client) (contracts.OverlayListResponse, error) {
+			return a.listOverlays(func(cl *client.Client) (contracts.OverlayListResponse, error) {
 				return cl.SearchOverlays(c.Context(), q)
 			})
 		},
@@ -53,7 +53,7 @@ func (a *app) overlays() *cobra.Command {
 	return c
 }
 
-func (a *app) listOverlays(ctx context.Context, get func(*client.Client) (contracts.OverlayListResponse, error)) error {
+func (a *app) listOverlays(get func(*client.Client) (contracts.OverlayListResponse, error)) error {
 	cl, err := a.connect("user")
 	if err != nil {
 		return err
@@ -278,7 +278,7 @@ func (a *app) presets() *cobra.Command {
 		Use: "list", Short: "List installed presets, hidden and archived ones too", Args: exactly(),
 		Example: "  promptlab presets list --json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.listOverlays(c.Context(), func(cl *client.Client) (contracts.OverlayListResponse, error) {
+			return a.listOverlays(func(cl *client.Client) (contracts.OverlayListResponse, error) {
 				return presetList(c.Context(), cl)
 			})
 		},

@@ -145,7 +145,7 @@ func (a *app) announce(h home.Home, r Ready) error { return h.WriteReady(a.withP
 
 // finished makes a stop that was asked for a success.
 func (a *app) finished(err error, ctx context.Context) error {
-	if err != nil && errors.Is(err, context.Canceled) && ctx.Err() != nil {
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil
 	}
 	return err

@@ -26,8 +26,8 @@ func protectedPlaces(userHome string) []string {
 	places := []string{root}
 	// The tree and its two files may be links to somewhere else.
 	for _, name := range []string{"", "SOUL.md", "MEMORY.md", "workspace", "workspace/SOUL.md", "workspace/MEMORY.md"} {
-		if real, err := filepath.EvalSymlinks(filepath.Join(root, name)); err == nil {
-			places = append(places, real)
+		if target, err := filepath.EvalSymlinks(filepath.Join(root, name)); err == nil {
+			places = append(places, target)
 		}
 	}
 	return places
@@ -40,23 +40,23 @@ func Guard(dir, userHome string) error {
 	if len(places) == 0 {
 		return nil
 	}
-	real, err := resolve(dir)
+	resolved, err := resolve(dir)
 	if err != nil {
 		return err
 	}
-	for _, path := range []string{filepath.Clean(dir), real} {
+	for _, path := range []string{filepath.Clean(dir), resolved} {
 		for _, place := range places {
 			if within(path, place) || within(place, path) {
 				return &Protected{dir, place}
 			}
 		}
 	}
-	return guardLinks(dir, real, places)
+	return guardLinks(dir, resolved, places)
 }
 
 // guardLinks looks at every link in the tree.
-func guardLinks(dir, real string, places []string) error {
-	err := filepath.WalkDir(real, func(path string, d fs.DirEntry, err error) error {
+func guardLinks(dir, resolved string, places []string) error {
+	err := filepath.WalkDir(resolved, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
