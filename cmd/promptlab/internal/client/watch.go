@@ -68,7 +68,7 @@ func (c *Client) Watch(ctx context.Context, id string, tell func(Seen)) (contrac
 			if e.Progress == nil {
 				look.Reset(0)
 			}
-		case _ = <-ended: // without a stream, whatever ended it
+		case <-ended: //nolint:errcheck // without a stream, whatever ended it
 			every = pollAlone
 			look.Reset(0)
 		case <-look.C:

@@ -95,9 +95,9 @@ func resolve(path string) (string, error) {
 	path = filepath.Clean(path)
 	rest := ""
 	for at := path; ; at = filepath.Dir(at) {
-		real, err := filepath.EvalSymlinks(at)
+		target, err := filepath.EvalSymlinks(at)
 		if err == nil {
-			return filepath.Join(real, rest), nil
+			return filepath.Join(target, rest), nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("resolve %s: %w", path, err)
