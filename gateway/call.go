@@ -146,7 +146,7 @@ func (c *call) attempt(ctx context.Context) (Response, *Error) {
 	if failure != nil {
 		return Response{}, failure
 	}
-	return c.response(l, reply), nil
+	return c.response(l, reply, row.Malformed), nil
 }
 
 // refusal makes a budget's error ours. Its wait may have been ended by our own
@@ -195,17 +195,10 @@ func (c *call) policy(l *lane) (Request, []string, *Error) {
 		req.MaxTokens = l.MaxOutput
 		adjusted = append(adjusted, "max_tokens")
 	}
-	if l.DropSampling {
-		if req.Temperature != nil {
-			adjusted = append(adjusted, "temperature")
+	for _, p := range l.Drop {
+		if req.drop(p) {
+			adjusted = append(adjusted, string(p))
 		}
-		if req.Seed != nil {
-			adjusted = append(adjusted, "seed")
-		}
-		if req.Stop != nil {
-			adjusted = append(adjusted, "stop")
-		}
-		req.Temperature, req.Seed, req.Stop = nil, nil, nil
 	}
 	return req, adjusted, nil
 }
@@ -288,6 +281,7 @@ func (c *call) bill(l *lane, hold Hold, bound int64, reply Reply, failure *Error
 	c.unknown = c.unknown || !row.CostKnown
 
 	row.Usage, row.Finish = u, reply.Finish
+	row.Malformed = failure == nil && c.req.Schema.malformed(reply)
 	row.ServedModel = CleanServed(reply.ServedModel)
 	row.ProviderRequestID = CleanRequestID(reply.ProviderRequestID)
 	if failure != nil {
@@ -305,16 +299,16 @@ func (c *call) bill(l *lane, hold Hold, bound int64, reply Reply, failure *Error
 func (c *call) row(l *lane, req Request, adjusted []string) Attempt {
 	return Attempt{
 		RequestID: req.RequestID, JobID: req.JobID, Workspace: req.Workspace, Role: req.Role, Feature: req.Feature,
-		PromptKey: req.PromptKey, PromptVersion: req.PromptVersion, RequestDigest: digest(l.Target, req),
+		PromptKey: req.PromptKey, PromptVersion: req.PromptVersion, SchemaID: c.req.Schema.name(), RequestDigest: digest(l.Target, req),
 		Target: l.Name, Provider: l.Provider, Protocol: l.Protocol, Model: l.Model,
 		Simulated: l.Protocol == ProtocolSimulator, Adjusted: adjusted,
 		FallbackFrom: c.fallbackFrom, FallbackClass: c.fallbackClass,
 	}
 }
 
-func (c *call) response(l *lane, r Reply) Response {
+func (c *call) response(l *lane, r Reply, malformed bool) Response {
 	return Response{
-		Text: r.Text, Refusal: r.Refusal, Finish: r.Finish, Usage: r.Usage,
+		Text: r.Text, Reasoning: r.Reasoning, Refusal: r.Refusal, Finish: r.Finish, Malformed: malformed, Usage: r.Usage,
 		RequestID: c.req.RequestID, Target: l.Name, Provider: l.Provider, Model: l.Model, ServedModel: CleanServed(r.ServedModel),
 		ProviderRequestID: CleanRequestID(r.ProviderRequestID), Simulated: l.Protocol == ProtocolSimulator,
 		Attempts: c.attempts, Cost: c.cost, CostKnown: !c.unknown,
@@ -323,7 +317,7 @@ func (c *call) response(l *lane, r Reply) Response {
 
 // digest names what was asked without holding it.
 func digest(t Target, req Request) string {
-	b, err := json.Marshal([]any{t.Provider, t.Model, req.Messages, req.MaxTokens, req.Temperature, req.Seed, req.Stop})
+	b, err := json.Marshal([]any{t.Provider, t.Model, req.Messages, req.MaxTokens, req.Temperature, req.Seed, req.Stop, req.Schema.name()})
 	if err != nil {
 		return ""
 	}

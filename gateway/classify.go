@@ -18,8 +18,12 @@ const maxErrorText = 4096
 // {"message":...}, a list around any of them, plain text, HTML. body may be
 // cut; now is used for an HTTP-date Retry-After.
 func Classify(status int, header http.Header, body []byte, now time.Time) *Error {
-	w := readWire(body)
-	w.status = status
+	return classify(Profile{}, status, header, body, now)
+}
+
+func classify(p Profile, status int, header http.Header, body []byte, now time.Time) *Error {
+	w := readWire(body, p.nestedRaw)
+	w.status, w.rules = status, append(slices.Clone(p.rules), order()...)
 	if status < 300 {
 		w.envelope = true
 		// A status that the envelope itself names is the real one.
@@ -57,10 +61,12 @@ type wire struct {
 	code     string
 	kind     string // "type"
 	text     string
+	nested   bool // whether metadata.raw is read
+	rules    []rule
 }
 
-func readWire(body []byte) *wire {
-	w := new(wire)
+func readWire(body []byte, nested bool) *wire {
+	w := &wire{nested: nested}
 	trimmed := bytes.TrimSpace(body)
 	var top any
 	if err := json.Unmarshal(trimmed, &top); err != nil {
@@ -101,7 +107,24 @@ func (w *wire) read(v any, depth int) {
 		for _, key := range []string{"error", "detail", "errors", "innererror"} {
 			w.read(v[key], depth+1)
 		}
+		w.readRaw(v["metadata"], depth)
 	}
+}
+
+// readRaw reads an error that a router passes on from the server behind it: a
+// string that may hold JSON again.
+func (w *wire) readRaw(metadata any, depth int) {
+	m, ok := metadata.(map[string]any)
+	if !ok || !w.nested {
+		return
+	}
+	raw, _ := m["raw"].(string)
+	var inner any
+	if json.Unmarshal([]byte(raw), &inner) == nil {
+		w.read(inner, depth+1)
+		return
+	}
+	w.addText(raw)
 }
 
 func (w *wire) addText(s string) {
@@ -190,7 +213,7 @@ func order() []rule {
 }
 
 func (w *wire) class() ErrorClass {
-	for _, r := range order() {
+	for _, r := range w.rules {
 		if r.matches(w) {
 			return r.class
 		}
@@ -227,7 +250,7 @@ func (w *wire) knownCode() string {
 		if c == "" {
 			continue
 		}
-		for _, r := range order() {
+		for _, r := range w.rules {
 			if slices.Contains(r.codes, c) {
 				return c
 			}

@@ -33,8 +33,11 @@ type ModelConfig struct {
 	Prices         *Prices  `yaml:"prices" json:"prices,omitempty"` // nil: unknown, usable only where no budget applies
 	Limits         Limits   `yaml:"limits" json:"limits"`
 	Routes         []Role   `yaml:"routes" json:"routes"`
-	MaxTokensField string   `yaml:"max_tokens_field" json:"max_tokens_field,omitempty"` // max_tokens (default) or max_completion_tokens
+	Profile        string   `yaml:"profile" json:"profile,omitempty"`                   // kind of server; empty: compatible
+	MaxTokensField string   `yaml:"max_tokens_field" json:"max_tokens_field,omitempty"` // max_tokens or max_completion_tokens; empty: the profile's
 	DropSampling   bool     `yaml:"drop_sampling" json:"drop_sampling,omitempty"`       // never send temperature, seed, stop (reasoning models)
+
+	DropParameters []Parameter `yaml:"drop_parameters" json:"drop_parameters,omitempty"` // never send these, although the profile takes them
 }
 
 // Prices are US dollars per million tokens. Input and output must both be
@@ -66,8 +69,9 @@ type Target struct {
 	KeyName        string
 	Price          Price
 	Routes         []Role
+	Profile        Profile
 	MaxTokensField string
-	DropSampling   bool
+	Drop           []Parameter // never sent
 	MaxOutput      int
 	MaxInputBytes  int
 	Concurrency    int
@@ -151,12 +155,17 @@ func (c *checker) target(m ModelConfig) Target {
 		"must be the name of an environment variable, not a key")
 	c.require(slices.Contains([]string{"", "max_tokens", "max_completion_tokens"}, m.MaxTokensField),
 		"max_tokens_field", "enum", "must be max_tokens or max_completion_tokens")
+	profile, known := profileOf(orString(m.Profile, DefaultProfile))
+	c.require(known, "profile", "enum", "must be "+strings.Join(profileNames(), ", "))
+	for i, p := range m.DropParameters {
+		c.require(slices.Contains(Parameters(), p), fmt.Sprintf("drop_parameters[%d]", i), "enum", "must be temperature, seed, stop or response_format")
+	}
 	c.routes(m.Routes)
 	c.limits(m.Limits)
 
 	t := Target{
 		Name: m.Name, Protocol: m.Protocol, Model: m.Model, KeyName: m.APIKeyEnv, Routes: slices.Clone(m.Routes),
-		MaxTokensField: orString(m.MaxTokensField, "max_tokens"), DropSampling: m.DropSampling,
+		Profile: profile, MaxTokensField: orString(m.MaxTokensField, profile.MaxTokensField), Drop: profile.dropped(m),
 		MaxOutput:      or(m.Limits.MaxOutputTokens, 4096),
 		MaxInputBytes:  or(m.Limits.MaxInputBytes, 1<<20),
 		Concurrency:    or(m.Limits.Concurrency, 8),
@@ -168,6 +177,7 @@ func (c *checker) target(m ModelConfig) Target {
 		c.require(m.BaseURL == "", "base_url", "forbidden", "the simulator has no address")
 		c.require(m.Prices == nil, "prices", "forbidden", "the simulator costs nothing")
 		c.require(m.APIKeyEnv == "", "api_key_env", "forbidden", "the simulator needs no key")
+		c.require(m.Profile == "", "profile", "forbidden", "the simulator has no profile")
 		t.Provider, t.Price = string(ProtocolSimulator), Price{Known: true}
 		return t
 	}

@@ -41,6 +41,7 @@ func TestEveryBadKeyIsNamedAtOnceAndNoValueIsTold(t *testing.T) {
 		Name: "Bad Name " + canary, Protocol: "smoke", BaseURL: "ftp://" + canary, Model: "", APIKeyEnv: "sk-" + canary,
 		Prices: &gateway.Prices{Input: usd(0.0000025)}, Limits: gateway.Limits{Concurrency: -1},
 		Routes: []gateway.Role{"task", "dream", "task"}, MaxTokensField: "tokens",
+		Profile: "best", DropParameters: []gateway.Parameter{"seed", "tools"},
 	}
 	_, err := gateway.Targets([]gateway.ModelConfig{localModel(), bad, localModel()})
 	var f *fault.Error
@@ -52,7 +53,7 @@ func TestEveryBadKeyIsNamedAtOnceAndNoValueIsTold(t *testing.T) {
 		fields = append(fields, d.Field)
 	}
 	for _, want := range []string{"name", "protocol", "base_url", "model", "api_key_env", "prices.input_per_mtok_usd",
-		"prices.output_per_mtok_usd", "limits.concurrency", "routes[1]", "routes[2]", "max_tokens_field"} {
+		"prices.output_per_mtok_usd", "limits.concurrency", "routes[1]", "routes[2]", "max_tokens_field", "profile", "drop_parameters[1]"} {
 		if !slices.Contains(fields, "models[1]."+want) {
 			t.Errorf("models[1].%s is not named in %v", want, fields)
 		}
@@ -65,7 +66,8 @@ func TestEveryBadKeyIsNamedAtOnceAndNoValueIsTold(t *testing.T) {
 	}
 }
 
-func TestR_GWM_08_FamilyNamesAreRefusedBehindPublicAddresses(t *testing.T) {
+// R-GWM-08: a name that may mean another model tomorrow is not pinned.
+func TestFamilyNamesAreRefusedBehindPublicAddresses(t *testing.T) {
 	for _, c := range []struct {
 		url, model string
 		ok         bool

@@ -174,6 +174,10 @@ func (g *Gateway) route(req Request) ([]*lane, error) {
 	if req.Role == RoleJudge || req.Role == RoleTask {
 		return lanes[:1], nil
 	}
+	// Only targets of the same protocol stand in for each other: wire formats do
+	// not mix, and nobody is answered by the simulator who asked a model.
+	first := lanes[0].Protocol
+	lanes = slices.DeleteFunc(lanes, func(l *lane) bool { return l.Protocol != first })
 	return lanes[:min(len(lanes), 1+maxFallbacks)], nil
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,7 +28,17 @@ type Metrics struct {
 	truncated      *prometheus.CounterVec
 	rowsLost       prometheus.Counter
 	overhead       prometheus.Histogram
+	perAttempt     *prometheus.GaugeVec
+	perOutput      *prometheus.GaugeVec
+
+	mu   sync.Mutex
+	sums map[sumKey]*sum // as many as there are models and roles
 }
+
+type sumKey struct{ provider, model, role string }
+
+// sum is what the prices of attempts and of outputs are made of.
+type sum struct{ cost, attempts, outputs float64 }
 
 // NewMetrics registers the metrics; a nil registerer gives metrics that nobody
 // reads.
@@ -68,6 +79,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		drift:          counter("model_drift_total", "Answers by another model than the pinned one.", "model"),
 		truncated:      counter("truncated_total", "Answers cut at the token cap.", "model", "feature"),
 		rowsLost:       single(reg, "ledger_write_failures_total", "Attempt rows that the sink did not take."),
+		perAttempt:     gauge("cost_per_attempt_usd", "Money booked since the start, by attempt.", "provider", "model", "feature"),
+		perOutput:      gauge("cost_per_output_usd", "Money booked since the start, by complete answer; what failed, was cut or malformed is paid by the others.", "provider", "model", "feature"),
+		sums:           map[sumKey]*sum{},
 		overhead:       singleHistogram(reg, "promptlab_gateway_overhead_seconds", "Time of a call minus its time at providers and in waits.", short),
 	}
 }
@@ -115,6 +129,27 @@ func (m *Metrics) row(a Attempt) {
 	}
 	if a.Class == ClassCallerGone {
 		m.callerGone.Inc()
+	}
+	m.price(sumKey{provider, model, role}, a)
+}
+
+// price keeps cost per attempt and cost per useful answer side by side.
+func (m *Metrics) price(k sumKey, a Attempt) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.sums[k]
+	if s == nil {
+		s = new(sum)
+		m.sums[k] = s
+	}
+	s.cost += USD(a.CostNanoUSD)
+	s.attempts++
+	if a.Class == "" && a.Finish == FinishStop && !a.Malformed {
+		s.outputs++
+	}
+	m.perAttempt.WithLabelValues(k.provider, k.model, k.role).Set(s.cost / s.attempts)
+	if s.outputs > 0 {
+		m.perOutput.WithLabelValues(k.provider, k.model, k.role).Set(s.cost / s.outputs)
 	}
 }
 

@@ -40,12 +40,28 @@ type Request struct {
 	Temperature   *float64 // nil: the provider's default
 	Seed          *int64
 	Stop          []string
+	Schema        *Schema // shape of a structured answer; nil: free text
 	JobID         string
 	Workspace     string
 	Feature       string // free for the row; metrics use Role
 	PromptKey     string
 	PromptVersion string
 	RequestID     string // made when empty
+}
+
+// drop takes an optional parameter out, and tells whether it was there.
+func (r *Request) drop(p Parameter) (was bool) {
+	switch p {
+	case ParamTemperature:
+		was, r.Temperature = r.Temperature != nil, nil
+	case ParamSeed:
+		was, r.Seed = r.Seed != nil, nil
+	case ParamStop:
+		was, r.Stop = r.Stop != nil, nil
+	case ParamResponseFormat:
+		was, r.Schema = r.Schema != nil, nil
+	}
+	return was
 }
 
 // Finish says why an answer ended.
@@ -74,8 +90,10 @@ type Usage struct {
 // Response is the answer to a Request.
 type Response struct {
 	Text              string
+	Reasoning         string // told apart from the text; never an answer, never stored
 	Refusal           string
 	Finish            Finish
+	Malformed         bool   // a schema was asked for and the answer does not keep it
 	Usage             Usage  // of the attempt that answered
 	RequestID         string // ours
 	Target            string
@@ -89,13 +107,14 @@ type Response struct {
 	CostKnown         bool  // false when any attempt had to be booked by its bound or has no price
 }
 
-// Complete tells whether the text is a whole answer: neither cut, refused nor
-// of unknown end.
-func (r Response) Complete() bool { return r.Finish == FinishStop }
+// Complete tells whether the text is a whole answer: neither cut, refused, of
+// unknown end, nor of another shape than was asked for.
+func (r Response) Complete() bool { return r.Finish == FinishStop && !r.Malformed }
 
 // Reply is what an adapter got from one HTTP call.
 type Reply struct {
 	Text              string
+	Reasoning         string
 	Refusal           string
 	Finish            Finish
 	Usage             Usage // may be known although the call failed
@@ -156,6 +175,7 @@ type Attempt struct {
 	Feature           string        `json:"feature,omitempty"`
 	PromptKey         string        `json:"prompt_key,omitempty"`
 	PromptVersion     string        `json:"prompt_version,omitempty"`
+	SchemaID          string        `json:"schema_id,omitempty"`
 	RequestDigest     string        `json:"request_digest"` // SHA-256 of model, messages and parameters
 	Target            string        `json:"target"`
 	Provider          string        `json:"provider"`
@@ -168,6 +188,7 @@ type Attempt struct {
 	Status            int           `json:"status,omitempty"`
 	ProviderCode      string        `json:"provider_code,omitempty"`
 	Finish            Finish        `json:"finish,omitempty"`
+	Malformed         bool          `json:"malformed,omitempty"` // answered in another shape than was asked for
 	Usage             Usage         `json:"usage"`
 	CostNanoUSD       int64         `json:"cost_nano_usd"`
 	CostKnown         bool          `json:"cost_known"`

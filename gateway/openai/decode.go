@@ -17,11 +17,16 @@ type answer struct {
 type choice struct {
 	Message      *message `json:"message"`
 	FinishReason string   `json:"finish_reason"`
+
+	Error json.RawMessage `json:"error"` // a router's, about the server behind it
 }
 
 type message struct {
 	Content json.RawMessage `json:"content"` // a string, a list of parts, or null
 	Refusal *string         `json:"refusal"`
+
+	ReasoningContent json.RawMessage `json:"reasoning_content"`
+	Reasoning        json.RawMessage `json:"reasoning"`
 }
 
 // usage keeps numbers as they came: a missing one is not zero, and a server may
@@ -42,20 +47,42 @@ func malformed(reason string) error {
 }
 
 // decode reads a 2xx body. Usage is filled in as far as it was told, also when
-// an error comes back, because a useless answer is paid for too.
-func decode(body []byte, maxTokens int) (gateway.Reply, error) {
+// an error comes back, because a useless answer is paid for too. inside is the
+// error document of an answer that failed, to be classified.
+func decode(body []byte, maxTokens int) (_ gateway.Reply, inside []byte, _ error) {
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil {
-		return gateway.Reply{Usage: usageOf(body)}, malformed("not_a_completion")
+		return gateway.Reply{Usage: usageOf(body)}, nil, malformed("not_a_completion")
 	}
-	reply := gateway.Reply{Usage: usageOf(body)}
+	if len(a.Choices) > 0 && gateway.HasError(errorOf(a.Choices[0])) {
+		return gateway.Reply{Usage: usageOf(body)}, errorOf(a.Choices[0]), nil
+	}
+	reply, err := a.read(usageOf(body), maxTokens)
+	return reply, nil, err
+}
+
+// errorOf makes an error document of the error in a choice.
+func errorOf(c choice) []byte {
+	if len(c.Error) == 0 {
+		return nil
+	}
+	return append(append([]byte(`{"error":`), c.Error...), '}')
+}
+
+func (a answer) read(u gateway.Usage, maxTokens int) (gateway.Reply, error) {
+	reply := gateway.Reply{Usage: u}
 	_ = json.Unmarshal(a.Model, &reply.ServedModel) // only for the record
 	if len(a.Choices) == 0 || a.Choices[0].Message == nil {
 		return reply, malformed("no_choice")
 	}
 	c := a.Choices[0]
 	text, ok := textOf(c.Message.Content)
-	text = withoutReasoning(text)
+	text, reply.Reasoning = withoutReasoning(text)
+	for _, raw := range []json.RawMessage{c.Message.ReasoningContent, c.Message.Reasoning} {
+		if r, ok := textOf(raw); ok && reply.Reasoning == "" {
+			reply.Reasoning = r
+		}
+	}
 	if reply.Usage.Output == 0 && text != "" {
 		reply.Usage = gateway.Usage{} // words without tokens: the count is not to be trusted
 	}
@@ -69,8 +96,10 @@ func decode(body []byte, maxTokens int) (gateway.Reply, error) {
 		return reply, &gateway.Error{Class: gateway.ClassContentFilter}
 	case "tool_calls", "function_call":
 		return reply, malformed("tool_call") // none was offered
-	default:
+	case "":
 		reply.Finish = unsaid(reply.Usage, maxTokens)
+	default: // "abort", "error" and the like: something else than the model ended it
+		reply.Finish = gateway.FinishUnknown
 	}
 	if c.Message.Refusal != nil && *c.Message.Refusal != "" {
 		reply.Text, reply.Refusal, reply.Finish = "", *c.Message.Refusal, gateway.FinishRefusal
@@ -119,16 +148,16 @@ func textOf(raw json.RawMessage) (string, bool) {
 	return b.String(), len(parts) > 0
 }
 
-// withoutReasoning drops a leading <think> block, which some servers leave in
-// the text. Reasoning is never part of an answer; a block that was cut before
-// its end leaves nothing.
-func withoutReasoning(s string) string {
+// withoutReasoning parts a leading <think> block from the text, which some
+// servers leave there. Reasoning is never part of an answer; a block that was
+// cut before its end leaves none.
+func withoutReasoning(s string) (text, reasoning string) {
 	rest, found := strings.CutPrefix(strings.TrimLeft(s, " \t\r\n"), "<think>")
 	if !found {
-		return s
+		return s, ""
 	}
-	_, answer, _ := strings.Cut(rest, "</think>")
-	return strings.TrimLeft(answer, " \t\r\n")
+	reasoning, answer, _ := strings.Cut(rest, "</think>")
+	return strings.TrimLeft(answer, " \t\r\n"), strings.TrimSpace(reasoning)
 }
 
 func usageOf(body []byte) gateway.Usage {

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -83,7 +84,9 @@ func (a *Adapter) Complete(ctx context.Context, call gateway.Call) (gateway.Repl
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "promptlab")
-	if call.Key != "" {
+	if name := call.Target.Profile.KeyHeader; call.Key != "" && name != "" {
+		req.Header.Set(name, call.Key.Reveal())
+	} else if call.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+call.Key.Reveal())
 	}
 	began := time.Now()
@@ -99,10 +102,11 @@ func (a *Adapter) Complete(ctx context.Context, call gateway.Call) (gateway.Repl
 }
 
 func (a *Adapter) read(res *http.Response, call gateway.Call) (gateway.Reply, error) {
+	profile := call.Target.Profile
 	if res.StatusCode < 200 || res.StatusCode >= 300 {
 		// What can be read of the body helps to classify; the status is enough.
 		body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
-		return gateway.Reply{}, gateway.Classify(res.StatusCode, res.Header, body, time.Now())
+		return gateway.Reply{}, profile.Classify(res.StatusCode, res.Header, body, time.Now())
 	}
 	id := gateway.CleanRequestID(res.Header.Get("X-Request-Id"))
 	body, err := io.ReadAll(io.LimitReader(res.Body, a.most+1))
@@ -113,9 +117,12 @@ func (a *Adapter) read(res *http.Response, call gateway.Call) (gateway.Reply, er
 		return gateway.Reply{}, &gateway.Error{Class: gateway.ClassMalformedResponse, Status: res.StatusCode, RequestID: id, Reason: "answer_too_large"}
 	}
 	if gateway.HasError(body) {
-		return gateway.Reply{Usage: usageOf(body)}, gateway.Classify(res.StatusCode, res.Header, body, time.Now())
+		return gateway.Reply{Usage: usageOf(body)}, profile.Classify(res.StatusCode, res.Header, body, time.Now())
 	}
-	reply, err := decode(body, call.Request.MaxTokens)
+	reply, inside, err := decode(body, call.Request.MaxTokens)
+	if inside != nil { // one answer of the list failed behind the server's back
+		return gateway.Reply{Usage: reply.Usage}, profile.Classify(res.StatusCode, res.Header, inside, time.Now())
+	}
 	reply.ProviderRequestID = id
 	var e *gateway.Error
 	if errors.As(err, &e) {
@@ -134,6 +141,19 @@ type chatRequest struct {
 	Temperature         *float64          `json:"temperature,omitempty"`
 	Seed                *int64            `json:"seed,omitempty"`
 	Stop                []string          `json:"stop,omitempty"`
+	ResponseFormat      *responseFormat   `json:"response_format,omitempty"`
+}
+
+// responseFormat asks for strict JSON; only servers whose profile takes it see it.
+type responseFormat struct {
+	Type   string     `json:"type"`
+	Schema jsonSchema `json:"json_schema"`
+}
+
+type jsonSchema struct {
+	Name   string          `json:"name"`
+	Strict bool            `json:"strict"`
+	Schema json.RawMessage `json:"schema"`
 }
 
 func encode(call gateway.Call) ([]byte, error) {
@@ -146,6 +166,15 @@ func encode(call gateway.Call) ([]byte, error) {
 		w.MaxCompletionTokens = r.MaxTokens
 	} else {
 		w.MaxTokens = r.MaxTokens
+	}
+	if s := r.Schema; s != nil {
+		name := strings.Map(func(r rune) rune { // what the protocol allows in names
+			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+				return r
+			}
+			return '_'
+		}, s.ID())
+		w.ResponseFormat = &responseFormat{Type: "json_schema", Schema: jsonSchema{Name: name, Strict: true, Schema: s.Wire()}}
 	}
 	return json.Marshal(w)
 }

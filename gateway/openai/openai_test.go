@@ -79,6 +79,8 @@ func completion(message, finish, rest string) string {
 
 const said = `{"role":"assistant","content":"hi there"}`
 
+// R-GWB-19, R-GWP-01: nothing goes out that was not asked for, neither tools nor
+// options of streams.
 func TestRequestOnTheWire(t *testing.T) {
 	f := serve(t, 200, completion(said, `"stop"`, ""))
 	c := call(f)
@@ -135,6 +137,7 @@ func TestAnswers(t *testing.T) {
 		{name: "no reason, below the cap", body: completion(said, `null`, `,"usage":{"prompt_tokens":9,"completion_tokens":99}`), text: "hi there", finish: gateway.FinishStop, usage: usage(9, 99)},
 		{name: "no reason, at the cap", body: completion(said, `null`, `,"usage":{"prompt_tokens":9,"completion_tokens":100}`), text: "hi there", finish: gateway.FinishLength, usage: usage(9, 100)},
 		{name: "no reason, no usage", body: completion(said, `null`, ""), text: "hi there", finish: gateway.FinishUnknown},
+		{name: "R-GWT-03 an end that the model did not choose", body: completion(said, `"abort"`, `,"usage":{"prompt_tokens":9,"completion_tokens":3}`), text: "hi there", finish: gateway.FinishUnknown, usage: usage(9, 3)},
 		{name: "content in parts", body: completion(`{"content":[{"type":"text","text":"hi "},{"type":"text","text":"you"}]}`, `"stop"`, ""), text: "hi you", finish: gateway.FinishStop},
 		{name: "R-GWP-09 reasoning left in the text", body: completion(`{"content":"<think>hm\n</think>\n\nyes"}`, `"stop"`, ""), text: "yes", finish: gateway.FinishStop},
 		{name: "reasoning that was cut", body: completion(`{"content":"<think>hm"}`, `"length"`, ""), finish: gateway.FinishLength},
@@ -167,6 +170,20 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("R-GWV-03 %v holds provider text", err)
 			}
 		})
+	}
+}
+
+// R-GWP-09, R-GWB-03: reasoning arrives apart from the answer, wherever a server
+// puts it.
+func TestReasoningIsApart(t *testing.T) {
+	for _, message := range []string{
+		`{"content":"yes","reasoning_content":"hm"}`, `{"content":"yes","reasoning":"hm"}`, `{"content":"<think>hm</think>yes"}`,
+	} {
+		f := serve(t, 200, completion(message, `"stop"`, ""))
+		got, err := openai.New(openai.Config{}).Complete(t.Context(), call(f))
+		if err != nil || got.Text != "yes" || got.Reasoning != "hm" {
+			t.Errorf("%s: text %q, reasoning %q, error %v; want yes and hm", message, got.Text, got.Reasoning, err)
+		}
 	}
 }
 

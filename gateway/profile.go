@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+	"time"
+)
+
+// Parameter is an optional part of a request that a server may not take.
+type Parameter string
+
+// The optional parameters, as drop_parameters spells them.
+const (
+	ParamTemperature    Parameter = "temperature"
+	ParamSeed           Parameter = "seed"
+	ParamStop           Parameter = "stop"
+	ParamResponseFormat Parameter = "response_format" // strict JSON by Request.Schema
+)
+
+// Parameters gives every optional parameter, in the order of the rows.
+func Parameters() []Parameter {
+	return []Parameter{ParamTemperature, ParamSeed, ParamStop, ParamResponseFormat}
+}
+
+// Profile is what is known about one kind of server behind a protocol: what it
+// takes, how it wants the key, and what its errors mean beyond the common
+// table. The zero value is a server that nothing is known about.
+type Profile struct {
+	Name           string
+	Takes          []Parameter
+	MaxTokensField string // unless the model's own says otherwise
+	KeyHeader      string // header that holds the bare key; empty: Authorization with Bearer
+
+	rules     []rule // looked at before the common ones
+	nestedRaw bool   // error.metadata.raw holds the error of a server further behind
+}
+
+// DefaultProfile is taken when a model names none: it expects nothing that is
+// not in use everywhere.
+const DefaultProfile = "compatible"
+
+// Profiles gives the profiles that models[].profile may name.
+func Profiles() []Profile {
+	common := []Parameter{ParamTemperature, ParamSeed, ParamStop}
+	all := Parameters()
+	return []Profile{
+		{Name: DefaultProfile, Takes: common, MaxTokensField: "max_tokens"},
+		{Name: "openai", Takes: all, MaxTokensField: "max_completion_tokens", rules: []rule{
+			// Larger than a minute's allowance: it will not fit in any other minute.
+			{class: ClassContextOverflow, where: is(http.StatusTooManyRequests), phrases: []string{"must be reduced in order to run"}},
+			{class: ClassContentFilter, codes: []string{"invalid_prompt"}},
+		}},
+		{Name: "azure", Takes: all, MaxTokensField: "max_tokens", KeyHeader: "Api-Key", rules: []rule{
+			// The deployment is of a model without chat: no other request will work.
+			{class: ClassModelNotFound, codes: []string{"operationnotsupported"}},
+		}},
+		{Name: "ollama", Takes: all, MaxTokensField: "max_tokens", rules: []rule{
+			// No retry makes the machine larger.
+			{class: ClassModelNotFound, where: any4xx5xx, phrases: []string{"requires more system memory"}},
+			{class: ClassProviderQuota, where: any4xx5xx, phrases: []string{"usage limit, please upgrade"}},
+		}},
+		{Name: "vllm", Takes: all, MaxTokensField: "max_tokens", rules: []rule{
+			// What is left of the window after the messages is below nothing.
+			{class: ClassContextOverflow, where: only4xx, phrases: []string{"max_tokens must be at least 1, got -"}},
+		}},
+		{Name: "llamacpp", Takes: all, MaxTokensField: "max_tokens", rules: []rule{
+			{class: ClassBadRequest, codes: []string{"not_supported_error"}}, // a 501 that is not the server's trouble
+		}},
+		{Name: "openrouter", Takes: common, MaxTokensField: "max_tokens", nestedRaw: true, rules: []rule{
+			{class: ClassProviderQuota, where: is(http.StatusTooManyRequests), phrases: []string{"per-day"}},
+			{class: ClassContentFilter, where: is(http.StatusForbidden), phrases: []string{"flagged"}},
+		}},
+	}
+}
+
+func is(status int) func(int) bool { return func(s int) bool { return s == status } }
+
+// profileNames gives the names, for messages.
+func profileNames() []string {
+	var out []string
+	for _, p := range Profiles() {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// profileOf finds a profile by its name.
+func profileOf(name string) (Profile, bool) {
+	for _, p := range Profiles() {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Profile{}, false
+}
+
+// dropped gives the parameters that are never sent to a model: those that its
+// kind of server does not take and those that its configuration names.
+func (p Profile) dropped(m ModelConfig) []Parameter {
+	var out []Parameter
+	for _, q := range Parameters() {
+		sampling := m.DropSampling && q != ParamResponseFormat
+		if !slices.Contains(p.Takes, q) || slices.Contains(m.DropParameters, q) || sampling {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// Classify maps an error answer of this kind of server to an Error, as the
+// function of the same name does for servers that nothing is known about.
+func (p Profile) Classify(status int, header http.Header, body []byte, now time.Time) *Error {
+	return classify(p, status, header, body, now)
+}

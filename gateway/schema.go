@@ -1,0 +1,112 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Schema is the shape that a structured answer must have. Whatever a server
+// promises about its strict mode, the answer is held against it here.
+type Schema struct {
+	id       string
+	shape    *jsonschema.Schema
+	keywords json.RawMessage // see Wire
+}
+
+// NewSchema compiles a JSON Schema. id names it with its version, such as
+// judge/1; a further required field is a new version. References to other
+// documents are refused.
+func NewSchema(id, document string) (*Schema, error) {
+	if id == "" {
+		return nil, errors.New("schema: no id")
+	}
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(document))
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", id, err)
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	const here = "mem:///schema.json"
+	if err := c.AddResource(here, doc); err != nil {
+		return nil, fmt.Errorf("schema %s: %w", id, err)
+	}
+	shape, err := c.Compile(here)
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", id, err)
+	}
+	keywords, err := json.Marshal(structural(doc))
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", id, err)
+	}
+	return &Schema{id: id, shape: shape, keywords: keywords}, nil
+}
+
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) { return nil, errors.New("no reference to other documents") }
+
+// ID names the schema with its version.
+func (s *Schema) ID() string { return s.id }
+
+// name is ID for a request that may have no schema.
+func (s *Schema) name() string {
+	if s == nil {
+		return ""
+	}
+	return s.id
+}
+
+// Wire gives the schema for a server's strict mode: only the keywords that all
+// of them take. Bounds are checked here and not there.
+func (s *Schema) Wire() json.RawMessage { return bytes.Clone(s.keywords) }
+
+// structural keeps the keywords that say what the parts of a value are.
+func structural(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	out := map[string]any{}
+	for key, val := range m {
+		switch key {
+		case "type", "required", "enum", "additionalProperties":
+			out[key] = val
+		case "items":
+			out[key] = structural(val)
+		case "properties":
+			props := map[string]any{}
+			for name, sub := range val.(map[string]any) { // the schema is compiled: properties are an object
+				props[name] = structural(sub)
+			}
+			out[key] = props
+		}
+	}
+	return out
+}
+
+// Check tells whether a text is one JSON value of the shape; a code fence around
+// it is tolerated. The error holds none of the text.
+func (s *Schema) Check(text string) error {
+	text = strings.TrimSpace(text)
+	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "```json"), "```"), "```")
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		return errors.New("not one JSON value")
+	}
+	if s.shape.Validate(v) != nil {
+		return fmt.Errorf("not of the shape %s", s.id)
+	}
+	return nil
+}
+
+// malformed tells whether a schema was asked for and an answer does not keep it.
+// An answer that was cut, refused or ended for an unknown reason never keeps it,
+// even when what is there happens to parse.
+func (s *Schema) malformed(r Reply) bool {
+	return s != nil && (r.Finish != FinishStop || s.Check(r.Text) != nil)
+}
