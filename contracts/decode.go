@@ -72,7 +72,10 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-var timeType = reflect.TypeFor[Time]()
+var (
+	timeType = reflect.TypeFor[Time]()
+	pairType = reflect.TypeFor[OverlayPair]()
+)
 
 func (d *decoder) value(v reflect.Value, n node, path string, r rules) {
 	if v.Type() == timeType {
@@ -131,13 +134,13 @@ func (d *decoder) object(v reflect.Value, n node, path string) {
 		case known && m.value.kind() == "null":
 			d.fail(join(path, m.name), "null", "must not be null; leave the field out instead")
 		case known:
-			d.value(v.Field(f.index), m.value, join(path, m.name), f.rules)
+			d.value(v.FieldByIndex(f.index), m.value, join(path, m.name), f.rules)
 		}
 		seen[m.name] = true
 	}
 	for _, f := range fields.ordered {
 		if !seen[f.name] {
-			d.absent(v.Field(f.index), join(path, f.name), f)
+			d.absent(v.FieldByIndex(f.index), join(path, f.name), f)
 		}
 	}
 }
@@ -170,6 +173,10 @@ func (d *decoder) list(v reflect.Value, n node, path string, r rules) {
 		d.fail(path, "max_items", "takes at most %d entries", *r.maxItems)
 		return
 	}
+	if v.Type() == pairType && len(n.array) != 2 {
+		d.fail(path, "pair", "must have exactly two entries")
+		return
+	}
 	out := reflect.MakeSlice(v.Type(), len(n.array), len(n.array))
 	for i, e := range n.array {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -195,8 +202,11 @@ func (d *decoder) mapping(v reflect.Value, n node, path string) {
 			continue
 		}
 		e := reflect.New(v.Type().Elem()).Elem()
-		if m.value.kind() != "null" {
+		switch {
+		case m.value.kind() != "null":
 			d.value(e, m.value, join(path, printable(m.name)), rules{})
+		case e.Kind() != reflect.Interface: // free-form values may be null
+			d.fail(join(path, printable(m.name)), "null", "must not be null; leave the field out instead")
 		}
 		out.SetMapIndex(key, e)
 	}

@@ -119,6 +119,7 @@ func TestEnumsAreClosed(t *testing.T) {
 		OverlayRefreshReason(""):        {"manual", "model_switch", "compaction", "packet_trim", "session_rehydrate", "activation_change", "deactivation_change"},
 		ReanswerContextMode(""):         {"clean_context", "selected_turns_only", "thread_plus_selected"},
 		OverlayDispatchOverrideMode(""): {"none", "use_active_overlays", "one_time_overlay_only", "use_active_plus_one_time_overlay"},
+		OverlayDropReason(""):           {"hard_budget", "archived", "hard_conflict", "surface_unsupported", "packet_unavailable", "seam_policy"}, // R-TRU-09
 		EvidenceLabel(""):               {"no_local_evidence", "promising", "established", "needs_tuning"},
 		PromptOptimizationBackend(""):   {"promptolution", "dspy"},
 		PromptLabJobStatus(""):          {"queued", "running", "completed", "failed", "cancelled", "stale"},

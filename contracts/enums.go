@@ -84,11 +84,30 @@ func (ModelClass) Values() []string {
 // OverlayPinScope is how far a pin reaches.
 type OverlayPinScope string
 
+// The scopes, from the narrowest to the widest.
+const (
+	PinThread    OverlayPinScope = "thread"    // this session
+	PinWorkspace OverlayPinScope = "workspace" // every new session of the workspace
+	PinUntilOff  OverlayPinScope = "until_off" // every new session
+)
+
 // Values lists the set.
 func (OverlayPinScope) Values() []string { return []string{"thread", "workspace", "until_off"} }
 
 // OverlayActivationSource says what put an overlay into a session.
 type OverlayActivationSource string
+
+// The sources. A client may name the first two; the others are EC's.
+const (
+	FromManual       OverlayActivationSource = "manual"
+	FromRecommended  OverlayActivationSource = "recommended"
+	FromWorkspacePin OverlayActivationSource = "workspace_pin"
+	FromGlobalPin    OverlayActivationSource = "global_pin"
+	FromRoom         OverlayActivationSource = "room_default"
+	FromModerator    OverlayActivationSource = "moderator_default"
+	FromTask         OverlayActivationSource = "task_default"
+	FromCanary       OverlayActivationSource = "candidate_canary"
+)
 
 // Values lists the set.
 func (OverlayActivationSource) Values() []string {
@@ -103,6 +122,17 @@ func (OverlayAdviceState) Values() []string { return []string{"available", "degr
 
 // OverlayRefreshReason says why a packet was built anew.
 type OverlayRefreshReason string
+
+// The reasons.
+const (
+	RefreshManual       OverlayRefreshReason = "manual"
+	RefreshModelSwitch  OverlayRefreshReason = "model_switch"
+	RefreshCompaction   OverlayRefreshReason = "compaction"
+	RefreshTrim         OverlayRefreshReason = "packet_trim"
+	RefreshRehydrate    OverlayRefreshReason = "session_rehydrate"
+	RefreshActivation   OverlayRefreshReason = "activation_change"
+	RefreshDeactivation OverlayRefreshReason = "deactivation_change"
+)
 
 // Values lists the set.
 func (OverlayRefreshReason) Values() []string {
@@ -120,9 +150,35 @@ func (ReanswerContextMode) Values() []string {
 // OverlayDispatchOverrideMode says which overlays one dispatch uses.
 type OverlayDispatchOverrideMode string
 
+// The modes.
+const (
+	OverrideNone       OverlayDispatchOverrideMode = "none"
+	OverrideUseActive  OverlayDispatchOverrideMode = "use_active_overlays"
+	OverrideOneTime    OverlayDispatchOverrideMode = "one_time_overlay_only"
+	OverrideActivePlus OverlayDispatchOverrideMode = "use_active_plus_one_time_overlay"
+)
+
 // Values lists the set.
 func (OverlayDispatchOverrideMode) Values() []string {
 	return []string{"none", "use_active_overlays", "one_time_overlay_only", "use_active_plus_one_time_overlay"}
+}
+
+// OverlayDropReason says why an overlay that was asked for was not applied.
+type OverlayDropReason string
+
+// The drop reasons.
+const (
+	DropHardBudget  OverlayDropReason = "hard_budget"
+	DropArchived    OverlayDropReason = "archived"
+	DropConflict    OverlayDropReason = "hard_conflict"
+	DropSurface     OverlayDropReason = "surface_unsupported"
+	DropUnavailable OverlayDropReason = "packet_unavailable"
+	DropSeam        OverlayDropReason = "seam_policy"
+)
+
+// Values lists the set.
+func (OverlayDropReason) Values() []string {
+	return []string{"hard_budget", "archived", "hard_conflict", "surface_unsupported", "packet_unavailable", "seam_policy"}
 }
 
 // EvidenceLabel is what measurement says about a text.

@@ -31,7 +31,7 @@ type rules struct {
 
 type field struct {
 	name  string
-	index int
+	index []int
 	rules rules
 }
 
@@ -49,11 +49,19 @@ func fieldsOf(t reflect.Type) fieldSet {
 	set := fieldSet{byName: map[string]field{}}
 	for i := range t.NumField() {
 		sf := t.Field(i)
+		if sf.Anonymous && sf.Tag.Get("json") == "" && sf.Type.Kind() == reflect.Struct { // its fields are ours, as in encoding/json
+			for _, f := range fieldsOf(sf.Type).ordered {
+				f.index = append([]int{i}, f.index...)
+				set.ordered = append(set.ordered, f)
+				set.byName[f.name] = f
+			}
+			continue
+		}
 		name, opts, _ := strings.Cut(sf.Tag.Get("json"), ",")
 		if name == "" || name == "-" {
 			continue
 		}
-		f := field{name: name, index: i, rules: rulesOf(sf, opts)}
+		f := field{name: name, index: []int{i}, rules: rulesOf(sf, opts)}
 		set.ordered = append(set.ordered, f)
 		set.byName[name] = f
 	}

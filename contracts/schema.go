@@ -37,6 +37,9 @@ func (g schemaGen) of(t reflect.Type, r rules) Schema {
 		s := Schema{"type": "array", "items": g.of(t.Elem(), rules{})}
 		setInt(s, "minItems", r.minItems)
 		setInt(s, "maxItems", r.maxItems)
+		if t == pairType {
+			s["minItems"], s["maxItems"] = 2, 2
+		}
 		return s
 	case reflect.Map:
 		s := Schema{"type": "object"}
@@ -107,7 +110,7 @@ func (g schemaGen) structRef(t reflect.Type) Schema {
 	props := map[string]any{}
 	required := []string{}
 	for _, f := range fieldsOf(t).ordered {
-		p := g.of(t.Field(f.index).Type, f.rules)
+		p := g.of(t.FieldByIndex(f.index).Type, f.rules)
 		if f.rules.hasDefault {
 			var v any
 			if err := json.Unmarshal([]byte(f.rules.defaultJSON), &v); err == nil {
@@ -138,6 +141,13 @@ func Published() map[string]reflect.Type {
 		reflect.TypeFor[OverlayTemplateFrontmatter](), reflect.TypeFor[OverlayTemplateRecord](),
 		reflect.TypeFor[OverlayIndexEntry](), reflect.TypeFor[OverlayMetadata](), reflect.TypeFor[OverlayDetail](),
 		reflect.TypeFor[OverlayListResponse](), reflect.TypeFor[OverlayRegistryEvent](),
+		reflect.TypeFor[OverlaySessionKey](), reflect.TypeFor[OverlaySessionState](), reflect.TypeFor[PinnedOverlayStore](),
+		reflect.TypeFor[OverlaySessionResponse](), reflect.TypeFor[OverlayActivateRequest](), reflect.TypeFor[OverlayDeactivateRequest](),
+		reflect.TypeFor[OverlayPinRequest](), reflect.TypeFor[OverlayRefreshRequest](), reflect.TypeFor[OverlayBootstrapRequest](),
+		reflect.TypeFor[OverlaySessionEvent](), reflect.TypeFor[OverlayPromptPacket](), reflect.TypeFor[OverlayRuntimeTruthSummary](),
+		reflect.TypeFor[OverlayDispatchOverride](), reflect.TypeFor[OverlayReanswerPlan](), reflect.TypeFor[OverlayReanswerPlanRequest](),
+		reflect.TypeFor[OverlayFeedback](), reflect.TypeFor[OverlaySignal](), reflect.TypeFor[SignalAck](), reflect.TypeFor[ModeratorDefaults](),
+		reflect.TypeFor[SurfaceDefaults](), reflect.TypeFor[OverlayBriefFacts](), reflect.TypeFor[OverlayExplanations](), reflect.TypeFor[RegistryFeed](),
 		reflect.TypeFor[PromptLabJob](), reflect.TypeFor[PromptLabJobList](), reflect.TypeFor[PromptLabJobRequest](),
 		reflect.TypeFor[PromptLabJobResult](), reflect.TypeFor[PromptLabCandidatePayload](),
 		reflect.TypeFor[PromptLabReplaySummary](), reflect.TypeFor[PromptCandidate](),

@@ -30,4 +30,9 @@ type LiveEvent struct {
 	Status   string        `json:"status,omitempty"`
 	Phase    JobPhase      `json:"phase,omitempty"`
 	Progress *TaskProgress `json:"progress,omitempty"`
+	// Session is the URL token of the session that changed; a held packet of
+	// another revision is out of date, and none is current once it is pruned.
+	Session         string `json:"session,omitempty"`
+	SessionRevision *int   `json:"session_revision,omitempty" minimum:"0"`
+	PendingRefresh  bool   `json:"pending_refresh,omitempty"`
 }

@@ -32,6 +32,27 @@ func TestFieldsAreAsSpecified(t *testing.T) {
 		reflect.TypeFor[PromptLabJobResult]():        `job_id status source_hash candidates=[] replay_summary? failure_code? failure_message? started_at? completed_at?`,
 		reflect.TypeFor[PromptCandidate](): `candidate_id artifact_kind artifact_id candidate_text backend evidence_label="no_local_evidence" replay_summary_ref?
 			canary_summary_ref? source_job_id source_artifact_hash created_at`,
+		reflect.TypeFor[OverlaySessionKey](): `workspace_id surface_kind surface_id thread_id? room_id? task_id?`,
+		reflect.TypeFor[ActiveOverlay](): `activation_id overlay_id source artifact_class="live_overlay" requested_scope? active_for_surface=true priority_rank=10:1..20
+			activated_at activated_by="user" overlay_body_hash candidate_id? note?`,
+		reflect.TypeFor[OverlaySessionState](): `session_key revision:0.. active_overlays=[] hard_blocked_pairs=[] warnings=[] prompt_packet_hash?
+			force_refresh_next_turn=false pending_refresh_reason? last_applied_revision?:0.. last_applied_packet_hash? last_applied_at? last_refresh_at?
+			last_refresh_reason? last_trimmed_overlay_ids=[] updated_at updated_by="system"`,
+		reflect.TypeFor[PinnedOverlayStore](): `scope workspace_id? overlay_ids=[] updated_at updated_by="user"`,
+		reflect.TypeFor[OverlayRuntimeTruthSummary](): `session_key revision:0.. requested_overlay_ids=[] applied_overlay_ids=[] dropped_overlay_ids=[]
+			drop_reasons_by_overlay={} packet_hash? refresh_reason? generated_at? applied_at?`,
+		reflect.TypeFor[OverlayDispatchOverride](): `mode="none" overlay_ids=[] clear_after_dispatch=true refresh_reason?`,
+		reflect.TypeFor[OverlayReanswerPlan](): `plan_id session_key selected_message_ids>=1 context_mode="selected_turns_only" overlay_override
+			keep_overlay_active_after_dispatch=false prompt_seed="Re-answertheselectedturnsusingtheselectedoverlayconstraints." created_at expires_at`,
+		reflect.TypeFor[OverlaySessionResponse](): `session_state prompt_truth_available=false runtime_truth?`,
+		reflect.TypeFor[OverlayPromptBlock]():     `overlay_id title body body_hash artifact_class priority_rank:1..20 token_estimate:1.. position_hint source`,
+		reflect.TypeFor[OverlayPromptPacket](): `session_key revision:0.. requested_overlay_ids overlay_blocks=[] warnings=[] estimated_total_tokens=0:0.. soft_budget=800:1..
+			hard_budget=1200:1.. packet_hash refresh_reason? generated_at`,
+		reflect.TypeFor[OverlayActivateRequest]():     `overlay_id pin_scope? source="manual"`,
+		reflect.TypeFor[OverlayRefreshRequest]():      `reason="manual"`,
+		reflect.TypeFor[OverlayReanswerPlanRequest](): `selected_message_ids>=1 context_mode="selected_turns_only" override_mode="use_active_overlays" overlay_ids=[] keep_overlay_active_after_dispatch=false`,
+		reflect.TypeFor[OverlayFeedback](): `feedback_id overlay_id workspace_id session_key thread_id? active_overlay_ids=[] response_rating? overlay_helpfulness_rating?
+			failure_category? comment? created_at`,
 		reflect.TypeFor[OverlayRegistryEvent](): `event_type overlay_id? prompt_recipe_id? body_hash? created_at`,
 	}
 	for typ, spec := range want {

@@ -1,0 +1,142 @@
+package contracts
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/elnor/promptlab/internal/fault"
+)
+
+// OverlaySessionKey names a session. Its identity is the workspace, the kind of
+// surface and the surface's id; what else a key says follows from these.
+type OverlaySessionKey struct {
+	WorkspaceID string           `json:"workspace_id" minLength:"1" maxLength:"200"`
+	SurfaceKind SupportedSurface `json:"surface_kind" enum:"chat,room,panel,task"`
+	SurfaceID   string           `json:"surface_id" minLength:"1" maxLength:"200"`
+	ThreadID    string           `json:"thread_id,omitempty" maxLength:"200"`
+	RoomID      string           `json:"room_id,omitempty" maxLength:"200"`
+	TaskID      string           `json:"task_id,omitempty" maxLength:"200"`
+}
+
+// Canonical gives the one spelling of a key: Unicode in NFC, the surface's own
+// id field filled from surface_id, the fields of other surfaces left out. A
+// chat's thread_id, a room's room_id and a task's task_id must not differ from
+// surface_id. The fault's fields lie below path, which may be empty.
+func (k OverlaySessionKey) Canonical(path string) (OverlaySessionKey, error) {
+	out := OverlaySessionKey{WorkspaceID: norm.NFC.String(k.WorkspaceID), SurfaceKind: k.SurfaceKind, SurfaceID: norm.NFC.String(k.SurfaceID)}
+	name, given, own := "", "", (*string)(nil)
+	switch k.SurfaceKind {
+	case SurfaceChat:
+		name, given, own = "thread_id", k.ThreadID, &out.ThreadID
+	case SurfaceRoom:
+		name, given, own = "room_id", k.RoomID, &out.RoomID
+	case SurfaceTask:
+		name, given, own = "task_id", k.TaskID, &out.TaskID
+	}
+	if own != nil {
+		*own = out.SurfaceID
+		if given = norm.NFC.String(given); given != "" && given != out.SurfaceID {
+			return k, fault.Validation([]fault.Detail{{Field: join(path, name), Rule: "surface_mismatch", Message: "must be the same as surface_id, or left out"}})
+		}
+	}
+	if _, err := Check(out, Stored); err != nil {
+		return k, below(err, path)
+	}
+	return out, nil
+}
+
+// below moves the fields of a validation fault under a path.
+func below(err error, path string) error {
+	f, ok := err.(*fault.Error) //nolint:errorlint // Check returns the fault itself
+	if !ok || path == "" {
+		return err
+	}
+	out := make([]fault.Detail, len(f.Details))
+	for i, d := range f.Details {
+		d.Field = join(path, d.Field)
+		out[i] = d
+	}
+	return fault.Validation(out)
+}
+
+// JSON gives the canonical JSON of a canonical key: keys in order, no spaces,
+// nothing escaped that need not be.
+func (k OverlaySessionKey) JSON() []byte {
+	fields := map[string]string{"workspace_id": k.WorkspaceID, "surface_kind": string(k.SurfaceKind), "surface_id": k.SurfaceID}
+	for name, v := range map[string]string{"thread_id": k.ThreadID, "room_id": k.RoomID, "task_id": k.TaskID} {
+		if v != "" {
+			fields[name] = v
+		}
+	}
+	return canonicalJSON(fields)
+}
+
+// canonicalJSON encodes with sorted map keys and without HTML escapes.
+func canonicalJSON(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic("contracts: canonical form: " + err.Error()) // our own types only
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// Token gives a canonical key's form in URLs: unpadded base64url of its JSON.
+func (k OverlaySessionKey) Token() string { return base64.RawURLEncoding.EncodeToString(k.JSON()) }
+
+// FileName gives the name of the session's file without extension: a hash, so
+// that no id can leave its folder, collide or be too long.
+func (k OverlaySessionKey) FileName() string {
+	sum := sha256.Sum256(canonicalJSON([]string{k.WorkspaceID, string(k.SurfaceKind), k.SurfaceID}))
+	return hex.EncodeToString(sum[:])
+}
+
+// maxToken bounds a session token: three ids of the longest kind, each
+// character escaped, twice.
+const maxToken = 12_000
+
+// ParseSessionToken reads a key from a URL. Any JSON spelling of a key is
+// accepted and made canonical; everything else is malformed.
+func ParseSessionToken(token string) (OverlaySessionKey, error) {
+	var k OverlaySessionKey
+	if len(token) > maxToken {
+		return k, badToken(nil)
+	}
+	doc, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || strings.ContainsAny(token, "\r\n") { // the decoder skips line ends
+		return k, badToken(err)
+	}
+	k, err = Decode[OverlaySessionKey](doc, Client)
+	if err == nil {
+		k, err = k.Canonical("")
+	}
+	if err != nil {
+		return OverlaySessionKey{}, badToken(err)
+	}
+	return k, nil
+}
+
+func badToken(err error) error {
+	return fault.Wrap(fault.Malformed, "bad_session_key", err, "the session key is not the unpadded base64url form of a session key's JSON")
+}
+
+// PinFileName gives a file name for a workspace: the id itself where it is a
+// plain lower-case name, else a hash behind a tilde, which no plain name has.
+func PinFileName(workspaceID string) string {
+	plain := len(workspaceID) <= 64 && workspaceID != ""
+	for i, r := range workspaceID {
+		plain = plain && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || i > 0 && (r == '-' || r == '_'))
+	}
+	if plain {
+		return workspaceID
+	}
+	sum := sha256.Sum256([]byte(norm.NFC.String(workspaceID)))
+	return "~" + hex.EncodeToString(sum[:])
+}
