@@ -95,10 +95,12 @@ func TestUnscoredHasAReason(t *testing.T) {
 		"a refused answer": {func(int, gateway.Call) (gateway.Reply, error) {
 			return gateway.Reply{Refusal: "no", Finish: gateway.FinishRefusal}, nil
 		}, nil, "answer: refusal"},
-		"a filtered request":   {fails(gateway.ClassContentFilter, 400), nil, "answer: content_filter"},
-		"a truncated verdict":  {judged(`{"score":1`, gateway.FinishLength), rubric, "judge: length"},
-		"a verdict of prose":   {judged(`I would say 4/5`, gateway.FinishStop), rubric, "judge: verdict cannot be read"},
-		"a verdict out of 0-1": {judged(`{"score":5,"feedback":"great"}`, gateway.FinishStop), rubric, "judge: verdict cannot be read"},
+		"a filtered request":                       {fails(gateway.ClassContentFilter, 400), nil, "answer: content_filter"},
+		"R-GWO-06 a truncated verdict":             {judged(`{"score":1`, gateway.FinishLength), rubric, "judge: length"},
+		"a verdict of prose":                       {judged(`I would say 4/5`, gateway.FinishStop), rubric, "judge: verdict cannot be read"},
+		"a verdict out of 0-1":                     {judged(`{"score":5,"feedback":"great"}`, gateway.FinishStop), rubric, "judge: verdict cannot be read"},
+		"R-GWO-06 a truncated verdict that parses": {judged(`{"score":1,"feedback":"x"}`, gateway.FinishLength), rubric, "judge: length"},
+		"R-GWO-01 a verdict without its feedback":  {judged(`{"score":1}`, gateway.FinishStop), rubric, "judge: verdict cannot be read"},
 		"nothing to go by": {good, func(task *contracts.Task) {
 			for i := range task.Measure.Examples {
 				task.Measure.Examples[i].ExpectedSignal = ""

@@ -34,6 +34,7 @@ type scorer struct {
 	budget  gateway.Budget
 	task    contracts.Task
 	rubric  string
+	verdict *gateway.Schema
 	slots   chan struct{} // one element a call under way
 	patient *tolerance
 }
@@ -45,7 +46,7 @@ func newScorer(s *session, cells int) *scorer {
 		rubric = req.OptimizationGoal
 	}
 	return &scorer{
-		models: s.w.models, budget: s.budget(), task: s.task, rubric: rubric,
+		models: s.w.models, budget: s.budget(), task: s.task, rubric: rubric, verdict: s.w.verdict,
 		slots: make(chan struct{}, s.w.c.Calls), patient: &tolerance{cells: cells},
 	}
 }
@@ -69,7 +70,7 @@ func (s *scorer) score(ctx context.Context, text string, ex contracts.ReplayExam
 		return verdict{reason: "neither expected_signal nor rubric"}, nil
 	}
 	composed := prompt.Replay(s.task.Request.ArtifactKind, text, ex.InputText)
-	answer, err := s.ask(ctx, gateway.RoleTask, s.task.Request.ModelRoute, composed, contracts.Hash(text), answerTokens, run)
+	answer, err := s.ask(ctx, gateway.RoleTask, s.task.Request.ModelRoute, composed, contracts.Hash(text), nil, answerTokens, run)
 	if err != nil {
 		return s.unanswered("answer", err)
 	}
@@ -89,15 +90,19 @@ func (s *scorer) score(ctx context.Context, text string, ex contracts.ReplayExam
 // judge grades an answer by the rubric.
 func (s *scorer) judge(ctx context.Context, v verdict, ex contracts.ReplayExample, answer string, run int) (verdict, error) {
 	composed := prompt.Judge(s.rubric, ex.InputText, answer)
-	got, err := s.ask(ctx, gateway.RoleJudge, "", composed, prompt.JudgeVersion, verdictTokens, run)
+	got, err := s.ask(ctx, gateway.RoleJudge, "", composed, prompt.JudgeVersion, s.verdict, verdictTokens, run)
 	if err != nil {
 		u, err := s.unanswered("judge", err)
 		v.reason = u.reason
 		return v, err
 	}
 	v.simulated = v.simulated || got.Simulated
-	if !got.Complete() {
+	if got.Finish != gateway.FinishStop {
 		v.reason = "judge: " + string(got.Finish)
+		return v, nil
+	}
+	if got.Malformed { // told by the gateway; what follows checks the meaning
+		v.reason = "judge: verdict cannot be read"
 		return v, nil
 	}
 	score, feedback, unreadable := prompt.ParseVerdict(got.Text)
@@ -109,14 +114,14 @@ func (s *scorer) judge(ctx context.Context, v verdict, ex contracts.ReplayExampl
 	return v, nil
 }
 
-func (s *scorer) ask(ctx context.Context, role gateway.Role, model string, c prompt.Composed, version string, tokens, run int) (gateway.Response, error) {
+func (s *scorer) ask(ctx context.Context, role gateway.Role, model string, c prompt.Composed, version string, shape *gateway.Schema, tokens, run int) (gateway.Response, error) {
 	temperature, seed := 0.0, s.task.Request.Seed+int64(run)
 	messages := make([]gateway.Message, len(c.Messages))
 	for i, m := range c.Messages {
 		messages[i] = gateway.Message{Role: m.Role, Content: m.Content}
 	}
 	resp, err := s.models.Do(ctx, gateway.Request{
-		Role: role, Model: model, Messages: messages, MaxTokens: tokens, Temperature: &temperature, Seed: &seed,
+		Role: role, Model: model, Messages: messages, MaxTokens: tokens, Temperature: &temperature, Seed: &seed, Schema: shape,
 		JobID: string(s.task.JobID), Workspace: s.task.Request.WorkspaceID, Feature: string(s.task.Kind),
 		PromptKey: c.Path, PromptVersion: version,
 	}, s.budget)

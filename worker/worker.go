@@ -18,6 +18,7 @@ import (
 	"github.com/elnor/promptlab/ec/dispatch/queue"
 	"github.com/elnor/promptlab/gateway"
 	"github.com/elnor/promptlab/internal/fault"
+	"github.com/elnor/promptlab/prompt"
 	"github.com/elnor/promptlab/worker/pyrun"
 )
 
@@ -51,6 +52,7 @@ type Worker struct {
 	books   *books
 	slots   chan struct{} // one element a running task
 	metrics *metrics
+	verdict *gateway.Schema // shape of a judge's answer
 
 	drain     context.Context //nolint:containedctx // a signal that all tasks watch: ends when the worker has to stop
 	stopDrain context.CancelCauseFunc
@@ -93,6 +95,9 @@ func New(c Config) (*Worker, error) {
 		return nil, fmt.Errorf("make worker: %w", err)
 	}
 	w.models = models
+	if w.verdict, err = gateway.NewSchema(prompt.JudgeVersion, prompt.VerdictSchema); err != nil {
+		return nil, fmt.Errorf("make worker: %w", err)
+	}
 	return w, nil
 }
 
