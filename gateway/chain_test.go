@@ -258,10 +258,10 @@ func TestPolicyRefusesBeforeAnyCall(t *testing.T) {
 		{"unknown price without a budget is allowed", unknown, gateway.Unlimited(), nil, ""},
 		{"R-WRK-04 budget 0 and a priced model", model("paid", gateway.RoleTask), gateway.NoMoney(), nil, gateway.ClassJobBudget},
 		{"R-WRK-04 budget 0 and a free model is allowed", free, gateway.NoMoney(), nil, ""},
-		{"no budget at all", free, nil, nil, gateway.ClassPolicy},
+		{"R-GWL-06 no budget at all", free, nil, nil, gateway.ClassPolicy},
 		{"R-GWP-03 no token cap", free, gateway.Unlimited(), func(r *gateway.Request) { r.MaxTokens = 0 }, gateway.ClassPolicy},
 		{"no messages", free, gateway.Unlimited(), func(r *gateway.Request) { r.Messages = nil }, gateway.ClassPolicy},
-		{"a role of no route", free, gateway.Unlimited(), func(r *gateway.Request) { r.Role = gateway.RoleChat }, gateway.ClassPolicy},
+		{"R-GWM-04 a role of no route", free, gateway.Unlimited(), func(r *gateway.Request) { r.Role = gateway.RoleChat }, gateway.ClassPolicy},
 		{"a model that is not configured", free, gateway.Unlimited(), func(r *gateway.Request) { r.Model = "other" }, gateway.ClassPolicy},
 		{"a message of an unknown role", free, gateway.Unlimited(), func(r *gateway.Request) { r.Messages[0].Role = "tool" }, gateway.ClassPolicy},
 		{"too many bytes", free, gateway.Unlimited(), func(r *gateway.Request) {
@@ -287,7 +287,8 @@ func TestPolicyRefusesBeforeAnyCall(t *testing.T) {
 	}
 }
 
-func TestR_GWP_03_05_ParametersAreClampedAndRecorded(t *testing.T) {
+// R-GWP-03, R-GWP-05: what was asked for beyond the model is clamped, and told.
+func TestParametersAreClampedAndRecorded(t *testing.T) {
 	a := &stub{do: func(context.Context, int, gateway.Call) (gateway.Reply, error) { return ok("hi"), nil }}
 	m := model("one", gateway.RoleTask)
 	m.DropSampling, m.Limits.MaxOutputTokens = true, 50

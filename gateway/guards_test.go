@@ -70,7 +70,8 @@ func TestACallerWhoLeavesIsNotRetriedAndOpensNoBreaker(t *testing.T) {
 	})
 }
 
-func TestR_GWB_21_ConcurrencyAndRateAreBounded(t *testing.T) {
+// R-GWB-21: a saturated model queues as long as the call may take, and refuses then.
+func TestConcurrencyAndRateAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
 		a := &stub{do: func(ctx context.Context, _ int, _ gateway.Call) (gateway.Reply, error) {
@@ -113,7 +114,8 @@ func TestR_GWB_21_ConcurrencyAndRateAreBounded(t *testing.T) {
 	})
 }
 
-func TestR_GWL_05_AFullSinkNeverBlocksTheAnswer(t *testing.T) {
+// R-GWL-05.
+func TestAFullSinkNeverBlocksTheAnswer(t *testing.T) {
 	a := &stub{do: func(context.Context, int, gateway.Call) (gateway.Reply, error) { return ok("hi"), nil }}
 	r := newRig(t, a, model("one", gateway.RoleTask))
 	for range 105 {

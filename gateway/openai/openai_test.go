@@ -281,7 +281,8 @@ func TestTransportFailuresTellWhetherAnythingWasSent(t *testing.T) {
 	}
 }
 
-func TestR_GWS_19_ACancelReachesTheServer(t *testing.T) {
+// R-GWS-19.
+func TestACancelReachesTheServer(t *testing.T) {
 	arrived, left := make(chan struct{}), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)
