@@ -205,6 +205,9 @@ func (s *system) waitReady() {
 			role string
 			to   **client.Client
 		}{{"user", &s.user}, {"operator", &s.oper}} {
+			if *c.to != nil { // of an earlier start: the address and the tokens stay
+				continue
+			}
 			token, err := s.home.Token(c.role)
 			if err != nil {
 				return false
