@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -68,8 +70,12 @@ func TestFreeTextHasNoShape(t *testing.T) {
 }
 
 func TestBadSchemas(t *testing.T) {
+	readable := filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(readable, []byte(`{"type":"string"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, doc := range map[string]string{
-		"no JSON": `{`, "no schema": `{"type":7}`, "another document": `{"$ref":"file:///etc/passwd"}`, "a remote one": `{"$ref":"https://example.com/x.json"}`,
+		"no JSON": `{`, "no schema": `{"type":7}`, "another document": `{"$ref":"file://` + readable + `"}`, "a remote one": `{"$ref":"https://example.com/x.json"}`,
 	} {
 		if _, err := gateway.NewSchema("x/1", doc); err == nil {
 			t.Errorf("%s is taken", name)
