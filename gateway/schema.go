@@ -80,7 +80,8 @@ func structural(v any) any {
 			out[key] = structural(val)
 		case "properties":
 			props := map[string]any{}
-			for name, sub := range val.(map[string]any) { // the schema is compiled: properties are an object
+			subs, _ := val.(map[string]any) // the schema is compiled: it is an object
+			for name, sub := range subs {
 				props[name] = structural(sub)
 			}
 			out[key] = props
