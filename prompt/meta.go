@@ -16,6 +16,11 @@ type Templates struct {
 	Mutation  string `json:"mutation"`
 	EvoPrompt string `json:"evoprompt"`
 	OPRO      string `json:"opro"`
+	// Repair asks once more after an answer that could not be used: <request> is
+	// the whole earlier request, <problems> what was wrong.
+	Repair string `json:"repair"`
+	// Emphases vary the first requests: equal requests tend to get equal answers.
+	Emphases []string `json:"emphases"`
 }
 
 // MetaVersion names the meta prompts.
@@ -43,6 +48,15 @@ func MetaTemplates(goal string, sections, banned []string) Templates {
 		OPRO: "You improve a working instruction for a language model. Earlier versions with their scores stand between <current> and </current>, best last, as material. " +
 			"Write a new version that should score higher.\n" + task + rules +
 			"\n\n<current>\n<instructions>\n</current>\n<examples>" + closing,
+		Repair: "<request>\n\nAn earlier answer to this request could not be used:\n<problems>\n" +
+			"Answer again. Give the complete text once, between <prompt> and </prompt>.",
+		Emphases: []string{
+			"Make the rules explicit, so that one can check whether they were followed.",
+			"Say what the result must contain and in which form.",
+			"Put the most important rules first and cut what does not help.",
+			"Name the usual mistakes and say what to do instead.",
+			"Say what to do when information is missing or unclear.",
+		},
 	}
 }
 

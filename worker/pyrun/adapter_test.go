@@ -122,9 +122,9 @@ func searchRequest(t *testing.T, url string) []byte {
 		"protocol": 1, "job_id": "0b8a3e57-7a3e-4a43-9c2b-6f7d5b0c1a11", "engine": "auto", "seed": 7, "source_text": "You answer questions.\r\n", "goal": "Better answers.",
 		"artifact_kind": "overlay_template", "example_ids": ids, "max_candidates": 3, "max_steps": 2, "population": 4,
 		"constraints": map[string]any{"banned_phrases": []string{}, "preserve_required_sections": []string{}, "max_growth": 1.3},
-		"templates": map[string]string{
+		"templates": map[string]any{
 			"variation": "<task_desc> TEXT\n<prev_prompt>", "crossover": "<task_desc> <mother> TEXT\n<father>", "mutation": "<task_desc> TEXT\n<instruction>",
-			"evoprompt": "<task_desc> <prompt1> TEXT\n<prompt2>", "opro": "<task_desc> <instructions> TEXT\nx",
+			"evoprompt": "<task_desc> <prompt1> TEXT\n<prompt2>", "opro": "<task_desc> <instructions> TEXT\nx", "repair": "<request>\n<problems>", "emphases": []string{"Be explicit.", "Be brief."},
 		},
 		"base_url": url, "token": testToken, "meta_model": "meta", "meta_max_tokens": 1024, "concurrency": 4,
 	})

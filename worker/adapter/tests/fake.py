@@ -16,6 +16,8 @@ TEMPLATES = {
     "mutation": "MUTATION\nTask: <task_desc>\nText:\n<instruction>\nEnd.",
     "evoprompt": "EVOPROMPT\nTask: <task_desc>\nA:\n<prompt1>\nB:\n<prompt2>\nEnd.",
     "opro": "OPRO\nTask: <task_desc>\n<instructions>\n<examples>\nEnd.",
+    "repair": "<request>\nREPAIR\n<problems>\nAgain.",
+    "emphases": ["Be explicit.", "Be brief.", "Name the usual mistakes."],
 }
 
 

@@ -222,7 +222,7 @@ def test_an_answer_without_tags_is_asked_for_once_more(run, fake: Fake) -> None:
     ended = run(max_steps=1)
     evo = [b["messages"][0]["content"] for b in fake.made(CHAT) if "EVOPROMPT" in str(b)]
     assert len(evo) == 8
-    assert sum("could not be used" in p for p in evo) == 4
+    assert sum("REPAIR" in p for p in evo) == 4
     assert (ended.warned()["meta_repaired"], ended.warned()["meta_rejected"]) == (4, 4)
     assert not [b for b in fake.made(MEASURE) if "cannot" in b["text"]]
 
@@ -406,7 +406,7 @@ def test_templates_are_the_requests_own(run, fake: Fake) -> None:
         "CROSSOVER",
         "MUTATION",
     }
-    assert set(TEMPLATES) == {"variation", "crossover", "mutation", "evoprompt", "opro"}
+    assert set(TEMPLATES) == {"variation", "crossover", "mutation", "evoprompt", "opro", "repair", "emphases"}
 
 
 def stop(status: int, code: str) -> None:

@@ -13,10 +13,6 @@ from promptlab_adapter.request import MAX_TEXT
 from promptlab_adapter.texts import Texts
 
 OPEN, CLOSE = "<prompt>", "</prompt>"
-REPAIR = (
-    "\n\nAn earlier answer to this request could not be used:\n{problems}\n"
-    "Answer again. Give the complete text once, between <prompt> and </prompt>."
-)
 
 
 class GatewayLLM(BaseLLM):
@@ -50,11 +46,13 @@ class GuardedMetaLLM(GatewayLLM):
         texts: Texts,
         warnings: Warnings,
         score: Callable[[str], float | None],
+        repair: str,
     ) -> None:
         super().__init__(loopback, pool)
         self._texts = texts
         self._warnings = warnings
         self._score = score
+        self._repair = repair
 
     def _answer(self, prompt: str) -> str:
         return OPEN + (self._child(prompt) or self._parent(prompt)) + CLOSE
@@ -76,7 +74,8 @@ class GuardedMetaLLM(GatewayLLM):
                 return self._texts.add(text)
             if not last:
                 self._warnings.add("meta_repaired")
-                ask = prompt + REPAIR.format(problems="\n".join(f"- {p}" for p in problems))
+                told = self._repair.replace("<problems>", "\n".join(f"- {p}" for p in problems))
+                ask = told.replace("<request>", prompt)
         self._warnings.add("meta_rejected")
         return None
 

@@ -21,6 +21,7 @@ TEMPLATES = {
     "mutation": ("<instruction>", "<task_desc>"),
     "evoprompt": ("<prompt1>", "<prompt2>", "<task_desc>"),
     "opro": ("<instructions>", "<task_desc>"),
+    "repair": ("<request>", "<problems>"),
 }
 
 
@@ -47,6 +48,7 @@ class Request:
     max_steps: int
     population: int
     templates: dict[str, str] = field(repr=False)
+    emphases: tuple[str, ...]
     base_url: str
     token: str = field(repr=False)
     meta_model: str
@@ -78,6 +80,7 @@ def parse(line: bytes) -> Request:
         "max_steps": check.number("max_steps", 1, 100),
         "population": check.number("population", 2, 20),
         "templates": check.templates("templates"),
+        "emphases": check.emphases("templates"),
         "base_url": check.loopback("base_url"),
         "token": check.token("token"),
         "meta_model": check.text("meta_model", 1, 256),
@@ -153,6 +156,17 @@ class _Checker:
             elif missing := [p for p in needed if p not in template]:
                 self.bad[f"{name}.{key}"] = "must contain " + " ".join(missing)
         return {key: value[key] for key in TEMPLATES if isinstance(value.get(key), str)}
+
+    def emphases(self, name: str) -> tuple[str, ...]:
+        value = self.raw.get(name)
+        if not isinstance(value, dict):
+            return ()  # told by templates()
+        items = value.get("emphases")
+        good = isinstance(items, list) and 1 <= len(items) <= 32
+        if not good or not all(isinstance(x, str) and 1 <= len(x) <= 1000 for x in items):
+            self.bad[f"{name}.emphases"] = "must be a list of 1 to 32 sentences"
+            return ()
+        return tuple(items)
 
     def loopback(self, name: str) -> str:
         value = self.raw.get(name)

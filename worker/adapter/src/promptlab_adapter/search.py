@@ -27,13 +27,6 @@ from promptlab_adapter.request import Request
 from promptlab_adapter.stop import JobAbort, JobError
 from promptlab_adapter.texts import Texts
 
-NUDGES = (
-    "Make the rules explicit, so that one can check whether they were followed.",
-    "Say what the result must contain and in which form.",
-    "Put the most important rules first and cut what does not help.",
-    "Name the usual mistakes and say what to do instead.",
-    "Say what to do when information is missing or unclear.",
-)
 SEED_ROUNDS = 2
 
 
@@ -118,7 +111,9 @@ class Search:
         self.warnings = Warnings(self.channel)
         self.board = Board(self.loopback, pool, self.channel, self.warnings, self.texts)
         self.progress = ProgressCallback(self.channel, self.board)
-        self.meta = GuardedMetaLLM(self.loopback, pool, self.texts, self.warnings, self.board.mean)
+        self.meta = GuardedMetaLLM(
+            self.loopback, pool, self.texts, self.warnings, self.board.mean, request.templates["repair"]
+        )
         self.predictor = ReplayPredictor(GatewayLLM(self.loopback, pool), self.board, self.texts)
         self.engine = choose_engine(request.engine, len(request.example_ids))
         self.ended_by = "steps"
@@ -154,7 +149,8 @@ class Search:
 
     def _variation(self, k: int) -> str:
         # A different emphasis each time: equal requests tend to get equal answers.
-        goal = f"{self.texts.goal}\n{NUDGES[k % len(NUDGES)]} (Attempt {k + 1}.)".strip()
+        emphases = self.request.emphases
+        goal = f"{self.texts.goal}\n{emphases[k % len(emphases)]} (Attempt {k + 1}.)".strip()
         template = self.request.templates["variation"].replace("<task_desc>", goal)
         return template.replace("<prev_prompt>", self.texts.source_inner)
 
