@@ -6,7 +6,7 @@ VENV ?= .venv
 TOOLS := $(GO) tool -modfile=tools/go.mod
 PKGS := ./...
 
-.PHONY: help setup system other-server build demo test test-go test-python check lint fmt race crash fuzz kill bench trace schema clean
+.PHONY: help setup system other-server test-ts build demo test test-go test-python check lint fmt race crash fuzz kill bench trace schema clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,10 +30,17 @@ build: ## write bin/promptlab
 demo: setup build ## run the main job end to end on the embedded default and show the outcome
 	@PROMPTLAB_PYTHON=$(abspath $(VENV))/bin/python bin/promptlab demo --exit
 
-test: system setup other-server build test-python check race ## install what is needed, run every test
+test: system setup other-server build test-python test-ts check race ## install what is needed, run every test
 
 test-go: ## Go tests without the race detector (quick)
 	$(GO) test $(PKGS)
+
+TS := contracts/ts
+$(TS)/node_modules/.package-lock.json: $(TS)/package-lock.json
+	@echo "installing what the TypeScript client needs"
+	@cd $(TS) && npm ci --silent && touch node_modules/.package-lock.json
+test-ts: $(TS)/node_modules/.package-lock.json ## TypeScript types against the OpenAPI document; the client's tests
+	@cd $(TS) && npm test --silent
 
 race: ## Go tests with the race detector
 	$(GO) test -race $(PKGS)
@@ -68,8 +75,10 @@ bench: build ## speed as ratios measured in one run
 trace: ## write docs/requirements.md: each requirement with its tests
 	$(GO) test ./internal/trace -count=1 -update
 
-schema: ## rewrite JSON Schemas and golden files from the Go types
+schema: $(TS)/node_modules/.package-lock.json ## rewrite JSON Schemas, the OpenAPI document and the TypeScript types from the Go types
 	$(GO) test ./contracts -update
+	$(GO) test ./api -run Committed -update
+	@cd $(TS) && npm run -s generate
 
 clean: ## remove what was built
 	rm -rf bin $(VENV)

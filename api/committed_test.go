@@ -1,0 +1,33 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/elnor/promptlab/ec"
+)
+
+var update = flag.Bool("update", false, "rewrite the committed OpenAPI document")
+
+// The document that clients are generated from is the one that the server tells.
+func TestCommittedDocumentIsUpToDate(t *testing.T) {
+	a := newRig(t).ask(ec.RoleUser, "GET", "/openapi.json", "")
+	var want bytes.Buffer
+	if err := json.Indent(&want, []byte(a.body), "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	want.WriteByte('\n')
+	const path = "../contracts/ts/openapi.json"
+	if *update {
+		if err := os.WriteFile(path, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("R-HTTP-01 %s is not what the server tells (%v); run: make schema", path, err)
+	}
+}
