@@ -47,6 +47,8 @@ type Receipt struct {
 	Granted contracts.NanoUSD // TaskUsage: what was lent
 	Left    contracts.NanoUSD // TaskUsage: what is left to borrow
 	Install *contracts.PresetInstallResponse
+	Session *contracts.OverlaySessionState // as the command left it; absent for a repeat after a restart
+	Plan    *contracts.OverlayReanswerPlan // likewise
 }
 
 // Service is the domain behind its single writer: commands one way, the

@@ -36,10 +36,14 @@ func Decide(s *State, c Command) ([]Event, Receipt, error) {
 	if err != nil {
 		return nil, Receipt{}, err
 	}
+	d.events = append(d.events, s.followLibrary(c, d.events)...)
 	return d.events, d.receipt, nil
 }
 
 func (s *State) decide(c Command) (decision, error) {
+	if d, ok, err := s.decideSession(c); ok {
+		return d, err
+	}
 	switch b := c.Body.(type) {
 	case InstallPresets:
 		return s.installPresets(c, b)
@@ -77,6 +81,22 @@ func (s *State) decide(c Command) (decision, error) {
 		return s.finishTask(c, b)
 	case BookUsage:
 		return s.bookUsage(b)
+	case BuildPacket:
+		return s.stampPacket(c, b)
+	case RecordTruth:
+		return s.recordTruth(c, b)
+	case PreparePlan:
+		return s.preparePlan(c, b)
+	case PutModeratorDefaults:
+		return s.putModerator(c, b)
+	case PutSurfaceDefaults:
+		return s.putSurface(c, b)
+	case SubmitFeedback:
+		return s.submitFeedback(c, b)
+	case AppendSignal:
+		return s.appendSignal(c, b)
+	case PruneSessions:
+		return s.pruneSessions(c)
 	default:
 		return decision{}, fault.New(fault.Invalid, "unknown_command", "there is no command %T", c.Body)
 	}
@@ -85,7 +105,7 @@ func (s *State) decide(c Command) (decision, error) {
 // allowed says whether a role may send a command at all; the API has checked
 // this too.
 func allowed(c Command) error {
-	var roles []Role
+	roles := sessionRoles(c.Body)
 	switch c.Body.(type) {
 	case SetFlags:
 		roles = []Role{RoleOperator}
@@ -98,7 +118,9 @@ func allowed(c Command) error {
 	case CreateJob:
 		roles = []Role{RoleUser, RoleOperator, RoleSystem, RoleSeam}
 	default:
-		roles = []Role{RoleUser, RoleOperator}
+		if roles == nil {
+			roles = []Role{RoleUser, RoleOperator}
+		}
 	}
 	for _, r := range roles {
 		if c.Actor.Role == r {
@@ -163,8 +185,40 @@ func (s *State) Apply(e Event) {
 		}
 	case UsagePut:
 		s.applyUsage(e.Rows)
+	case SessionPut, SessionGone, PinsPut, DefaultsPut, TruthPut, PlanPut, PlanGone, SignalPut:
+		s.applyLive(e)
 	default:
 		panic(fmt.Sprintf("ec: no rule to apply %T", e)) // an event of ours that Apply does not know
+	}
+}
+
+// applyLive puts an event of live sessions into the state.
+func (s *State) applyLive(e Event) {
+	switch e := e.(type) {
+	case SessionPut:
+		s.applySession(e.Session)
+	case SessionGone:
+		s.forgetSession(e.Session.file)
+		s.truths.Delete(e.Session.file)
+	case PinsPut:
+		s.pins.Set(pinKey(e.Store.Scope, e.Store.WorkspaceID), e.Store)
+	case DefaultsPut:
+		s.defaults = e.Defaults
+	case TruthPut:
+		s.truths.Set(e.Truth.SessionKey.FileName(), e.Truth)
+	case PlanPut:
+		s.plans.Set(string(e.Plan.Plan.PlanID), e.Plan)
+		if e.Plan.Truth != nil {
+			s.planTruths.Set(e.Plan.Plan.SessionKey.FileName(), e.Plan.Plan.PlanID)
+		}
+	case PlanGone:
+		s.plans.Delete(string(e.Plan.Plan.PlanID))
+		file := e.Plan.Plan.SessionKey.FileName()
+		if id, _ := s.planTruths.Get(file); id == e.Plan.Plan.PlanID {
+			s.planTruths.Delete(file)
+		}
+	case SignalPut:
+		s.applySignal(e.Line)
 	}
 }
 

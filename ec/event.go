@@ -59,6 +59,47 @@ type RowsPut struct {
 // UsagePut says that model calls were booked.
 type UsagePut struct{ Rows []contracts.UsageRow }
 
+// SessionPut says that a session was started or changed.
+type SessionPut struct {
+	Session  *Session
+	Previous *Session // nil for a new one
+	What     string
+}
+
+// SessionGone says that a session was forgotten, with its receipts.
+type SessionGone struct{ Session *Session }
+
+// PinsPut says that the pins of a workspace, or of all, changed.
+type PinsPut struct {
+	Store *contracts.PinnedOverlayStore
+}
+
+// DefaultsPut says that defaults changed.
+type DefaultsPut struct{ Defaults Defaults }
+
+// TruthPut says that a receipt of a session arrived.
+type TruthPut struct{ Truth *Truth }
+
+// PlanPut says that a re-answer plan was prepared, used or reported.
+type PlanPut struct {
+	Plan *Plan
+	What string
+}
+
+// PlanGone says that a plan was forgotten.
+type PlanGone struct{ Plan *Plan }
+
+// SignalPut says that an opinion or a sign of one arrived.
+type SignalPut struct{ Line SignalLine }
+
+func (SessionPut) event()      {}
+func (SessionGone) event()     {}
+func (PinsPut) event()         {}
+func (DefaultsPut) event()     {}
+func (TruthPut) event()        {}
+func (PlanPut) event()         {}
+func (PlanGone) event()        {}
+func (SignalPut) event()       {}
 func (OverlayPut) event()      {}
 func (InstallPut) event()      {}
 func (ExternalRefused) event() {}

@@ -19,6 +19,11 @@ const (
 	pathMetadata  = "system/overlays/metadata.json"
 	pathManifest  = "system/overlays/preset_manifest.json"
 	pathInstall   = "system/overlays/install_state.json"
+	dirSessions   = "system/overlays/sessions/"
+	dirPins       = "system/overlays/pins/"
+	dirPlans      = "system/overlays/reanswer_plans/"
+	pathDefaults  = "system/overlays/extensions/defaults.json"
+	pathSignals   = "signals/doc17/overlay_feedback.jsonl"
 	pathKeys      = "system/keys.json"
 	pathFlags     = "system/prompt_lab/feature_flags.json"
 	dirQueue      = "system/prompt_lab/worker/queue/"
@@ -151,6 +156,23 @@ func (s *State) changeOf(e Event, into *Change) {
 		for _, r := range e.Rows {
 			into.Lines = append(into.Lines, Line{dirUsage + r.At.Format("2006-01") + ".jsonl", mustLine(r)})
 		}
+	case SessionPut:
+		put(dirSessions+e.Session.file+".json", mustJSON(e.Session))
+	case SessionGone:
+		put(dirSessions+e.Session.file+".json", nil)
+		put(dirSessions+e.Session.file+".truth.json", nil)
+	case PinsPut:
+		put(dirPins+pinKey(e.Store.Scope, e.Store.WorkspaceID)+".json", mustJSON(e.Store))
+	case DefaultsPut:
+		put(pathDefaults, mustJSON(e.Defaults))
+	case TruthPut:
+		put(dirSessions+e.Truth.SessionKey.FileName()+".truth.json", mustJSON(e.Truth))
+	case PlanPut:
+		put(dirPlans+string(e.Plan.Plan.PlanID)+".json", mustJSON(e.Plan))
+	case PlanGone:
+		put(dirPlans+string(e.Plan.Plan.PlanID)+".json", nil)
+	case SignalPut:
+		into.Lines = append(into.Lines, Line{pathSignals, mustLine(e.Line)})
 	case ExternalRefused: // the file is the person's; nothing is written
 	}
 }

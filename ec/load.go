@@ -24,7 +24,8 @@ func Load(src Source, p Policy) (*State, error) {
 	s := New(p)
 	l := loader{src, s}
 	for _, step := range []func() error{
-		l.install, l.keys, l.flags, l.overlays, l.datasets, l.holdouts, l.jobs, l.candidates, l.rows, l.usage, l.audit,
+		l.install, l.keys, l.flags, l.overlays, l.datasets, l.holdouts, l.jobs, l.candidates, l.rows, l.usage,
+		l.pins, l.defaults, l.sessions, l.plans, l.signals, l.audit,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -231,6 +232,7 @@ func (l loader) audit() error {
 			return fmt.Errorf("read audit line: %w", err)
 		}
 		l.s.Seq, l.s.auditHash = a.Seq, a.Hash
+		l.s.register(a)
 		l.s.remember(a.CommandID, Receipt{Seq: a.Seq, Subject: a.Subject, Changed: a.Changed, Note: a.Note, Granted: a.Granted, Left: a.Left})
 		switch a.Command {
 		case CreateJob{}.Type():

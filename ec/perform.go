@@ -95,6 +95,7 @@ func (s *State) Perform(c Command) (Outcome, error) {
 	}
 	line.Hash = line.Seal()
 	s.auditHash = line.Hash
+	s.register(line)
 	s.remember(c.ID, receipt)
 	out.Change.Lines = append(out.Change.Lines, Line{dirAudit + c.At.Format("2006-01") + ".jsonl", mustLine(line)})
 	out.Receipt = receipt
@@ -141,8 +142,33 @@ func describe(e Event) (what, hash string) {
 		return fmt.Sprintf("rows:%d", len(e.Rows)), ""
 	case UsagePut:
 		return fmt.Sprintf("usage:%d", len(e.Rows)), ""
+	case SessionPut:
+		return fmt.Sprintf("session.%s:%s@%d", e.What, e.Session.file, e.Session.Revision), e.Session.PromptPacketHash
+	case SessionGone:
+		return "session.pruned:" + e.Session.file, ""
+	case PinsPut:
+		return "pins:" + pinKey(e.Store.Scope, e.Store.WorkspaceID), ""
+	case DefaultsPut:
+		return "defaults.set", ""
+	case TruthPut:
+		return "receipt:" + e.Truth.SessionKey.FileName(), ""
+	case PlanPut:
+		return "plan." + e.What + ":" + string(e.Plan.Plan.PlanID), ""
+	case PlanGone:
+		return "plan.pruned:" + string(e.Plan.Plan.PlanID), ""
+	case SignalPut:
+		return "signal." + e.Line.RecordKind + ":" + string(e.Line.ID()), ""
 	default:
 		return "unknown", ""
+	}
+}
+
+// sessionEvent is the notice by which holders of packets learn that theirs is old.
+func sessionEvent(what string, x *Session) contracts.LiveEvent {
+	revision := x.Revision
+	return contracts.LiveEvent{
+		Type: what, Session: x.SessionKey.Token(), SessionRevision: &revision,
+		PendingRefresh: x.ForceRefreshNextTurn || x.PendingRefreshReason != "",
 	}
 }
 
@@ -156,6 +182,10 @@ func liveOf(e Event) (contracts.LiveEvent, bool) {
 		return contracts.LiveEvent{Type: string(e.What), Overlay: e.Overlay.Record.Frontmatter.ID}, true
 	case FlagsPut:
 		return contracts.LiveEvent{Type: "flags.set"}, true
+	case SessionPut:
+		return sessionEvent("session.changed", e.Session), true
+	case SessionGone:
+		return sessionEvent("session.pruned", e.Session), true
 	case DatasetPut:
 		return contracts.LiveEvent{Type: "dataset.created", Status: e.Dataset.DatasetRef}, true
 	case JobPut:

@@ -32,6 +32,15 @@ type State struct {
 	receiptOrder btree.Map[uint64, string]   // command ids by revision
 	auditHash    string                      // of the last audit line
 	policy       Policy
+	sessions     btree.Map[string, *Session]                      // by file name
+	holders      btree.Map[string, struct{}]                      // by holderKey: which sessions an overlay concerns
+	pins         btree.Map[string, *contracts.PinnedOverlayStore] // by pinKey
+	defaults     Defaults
+	truths       btree.Map[string, *Truth]         // by the session's file name
+	plans        btree.Map[string, *Plan]          // by plan id
+	planTruths   btree.Map[string, contracts.UUID] // the last plan with a receipt, by the session's file name
+	signals      btree.Map[string, struct{}]       // ids of opinions and signs
+	registry     btree.Map[uint64, *contracts.OverlayRegistryEvent]
 	externals    btree.Map[string, string] // path -> why a hand edit was not taken in
 }
 
@@ -52,6 +61,14 @@ func (s *State) Copy() *State {
 	c.attempts = *s.attempts.Copy()
 	c.receipts = *s.receipts.Copy()
 	c.receiptOrder = *s.receiptOrder.Copy()
+	c.sessions = *s.sessions.Copy()
+	c.holders = *s.holders.Copy()
+	c.pins = *s.pins.Copy()
+	c.truths = *s.truths.Copy()
+	c.plans = *s.plans.Copy()
+	c.planTruths = *s.planTruths.Copy()
+	c.signals = *s.signals.Copy()
+	c.registry = *s.registry.Copy()
 	c.externals = *s.externals.Copy()
 	return &c
 }
@@ -92,7 +109,7 @@ func DefaultPolicy() Policy {
 
 // New makes an empty state.
 func New(p Policy) *State {
-	return &State{policy: p, install: InstallState{SchemaVersion: 1}}
+	return &State{policy: p, install: InstallState{SchemaVersion: 1}, defaults: Defaults{SchemaVersion: 1}}
 }
 
 // Archived says whether the overlay is out of use.

@@ -126,7 +126,9 @@ func (e *Env) Send(body ec.Body) (ec.Receipt, error) {
 		actor = ec.Actor{Role: ec.RoleOperator, Name: "operator"}
 	case ec.ClaimTask, ec.DeliverRows, ec.DeliverUsage, ec.FinishTask:
 		actor = ec.Actor{Role: ec.RoleWorker, Name: "worker"}
-	case ec.DispatchTask, ec.LoseTask, ec.ExternalEdit, ec.EnsureKeys:
+	case ec.BuildPacket, ec.RecordTruth, ec.ReportSessionEvent:
+		actor = ec.Actor{Role: ec.RoleSeam, Name: "seam"}
+	case ec.DispatchTask, ec.LoseTask, ec.ExternalEdit, ec.EnsureKeys, ec.PruneSessions:
 		actor = ec.Actor{Role: ec.RoleSystem, Name: "ec"}
 	}
 	return e.Do(context.Background(), ec.Command{ID: uuid.NewString(), Actor: actor, Body: body})

@@ -1,14 +1,11 @@
 package crashtest
 
 import (
-	"flag"
 	"testing"
 	"time"
 
 	"github.com/elnor/promptlab/ec/store/internal/hook"
 )
-
-var long = flag.Int("disks", 0, "how many disks TestCampaign judges; 0 leaves it out")
 
 // R-STO-04, R-STO-05, R-STO-13, R-CMD-08
 func TestStoreSurvivesEveryCut(t *testing.T) {
@@ -38,7 +35,7 @@ func TestStoreSurvivesEveryCut(t *testing.T) {
 	if raceDetector {
 		return
 	}
-	c.faults(script, 5)
+	c.faults(script, 5, 4)
 	if c.violation != nil {
 		t.Fatal(c.violation)
 	}
@@ -63,36 +60,4 @@ func TestEditsSurviveEveryCut(t *testing.T) {
 		t.Fatal(c.violation)
 	}
 	t.Log(c.figures)
-}
-
-// TestCampaign is the long form: -args -disks 1000000.
-func TestCampaign(t *testing.T) {
-	if *long == 0 {
-		t.Skip("left out; give -args -disks N")
-	}
-	start := time.Now()
-	var total figures
-	judge := func(c *checker, seed uint64) {
-		if c.violation != nil {
-			t.Fatalf("seed %d: %v", seed, c.violation)
-		}
-		total = total.plus(c.figures)
-	}
-	for seed := uint64(0); total.disks < *long; seed++ {
-		script := scripted()
-		if seed > 0 {
-			script = seeded(1000+seed, 20+int(seed%40))
-		}
-		c := newChecker(hook.Hooks{}, script, seed)
-		c.random, c.every, c.kills, c.flipStride = 60, 25, 5, 2
-		c.drive(script)
-		judge(c, seed)
-		if seed%4 == 0 {
-			c = newChecker(hook.Hooks{}, script, seed)
-			c.faults(script, 1)
-			c.edits(seed)
-			judge(c, seed)
-		}
-	}
-	t.Logf("%s, violations 0, %.0f s", total, time.Since(start).Seconds())
 }

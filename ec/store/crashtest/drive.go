@@ -175,9 +175,9 @@ func (r *run) left(where string) {
 	}
 }
 
-// faults fails every stride-th call of a workload in one way, and the writes,
-// which have more ways to fail, in turn.
-func (c *checker) faults(script []step, stride int) {
+// faults fails every call of a workload in each way that it can fail, one at a
+// time; of these, every stride-th beginning with the one called first.
+func (c *checker) faults(script []step, stride, first int) {
 	clean := &run{c: c, d: disksim.New()}
 	calls := map[int]string{} // by number over all processes of the workload
 	clean.each = func(n int, what string) { calls[clean.base+n] = what }
@@ -194,9 +194,10 @@ func (c *checker) faults(script []step, stride int) {
 	count := 0
 	try := func(at int, kinds ...disksim.FaultKind) {
 		for _, kind := range kinds {
-			if count++; count%stride == 0 {
+			if count%stride == first {
 				c.fault(script, disksim.Fault{At: at, Kind: kind})
 			}
+			count++
 		}
 	}
 	for at := range clean.base + clean.d.Calls() {

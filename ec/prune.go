@@ -1,0 +1,25 @@
+package ec
+
+// pruneBatch bounds how much one command removes, so that the others go on.
+const pruneBatch = 500
+
+// pruneSessions removes what has been kept long enough. Pins are not touched.
+func (s *State) pruneSessions(c Command) (decision, error) {
+	var events []Event
+	s.sessions.Scan(func(_ string, x *Session) bool {
+		if c.At.Sub(x.Kept.ActiveAt.Time) > retention {
+			events = append(events, SessionGone{Session: x})
+		}
+		return len(events) < pruneBatch
+	})
+	s.plans.Scan(func(_ string, p *Plan) bool {
+		if c.At.Sub(p.Plan.ExpiresAt.Time) > planKept {
+			events = append(events, PlanGone{p})
+		}
+		return len(events) < 2*pruneBatch
+	})
+	if len(events) == 0 {
+		return unchanged("sessions", "")
+	}
+	return changed("sessions", events...)
+}

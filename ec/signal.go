@@ -1,0 +1,128 @@
+package ec
+
+import (
+	"slices"
+
+	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/internal/fault"
+)
+
+// SignalLine is one line of the overlay signals: an opinion or something from
+// which one may follow, with the facts by which it can be matched.
+type SignalLine struct {
+	RecordKind string                     `json:"record_kind" enum:"feedback,implicit"`
+	Feedback   *contracts.OverlayFeedback `json:"feedback,omitempty"`
+	Signal     *contracts.OverlaySignal   `json:"signal,omitempty"`
+	Context    contracts.SignalContext    `json:"context"`
+}
+
+// ID gives the id by which a line is recognised when it is sent again.
+func (l SignalLine) ID() contracts.UUID {
+	if l.Feedback != nil {
+		return l.Feedback.FeedbackID
+	}
+	return l.Signal.SignalID
+}
+
+func (s *State) submitFeedback(c Command, b SubmitFeedback) (decision, error) {
+	f, err := contracts.Check(b.Feedback, contracts.Client)
+	if err != nil {
+		return decision{}, err
+	}
+	if _, known := s.signals.Get(string(f.FeedbackID)); known {
+		return unchanged(string(f.FeedbackID), "")
+	}
+	key, err := f.SessionKey.Canonical("session_key")
+	if err != nil {
+		return decision{}, err
+	}
+	f.SessionKey = key
+	var details []fault.Detail
+	bad := func(field, rule, message string) {
+		details = append(details, fault.Detail{Field: field, Rule: rule, Message: message})
+	}
+	if f.WorkspaceID != key.WorkspaceID {
+		bad("workspace_id", "mismatch", "is not the workspace of the session")
+	}
+	if f.ThreadID != "" && f.ThreadID != key.ThreadID {
+		bad("thread_id", "mismatch", "is not the thread of the session")
+	}
+	if f.FailureCategory != "" && f.ResponseRating != "negative" && f.OverlayHelpfulnessRating != "not_helpful" {
+		bad("failure_category", "negative_only", "goes with a negative rating only")
+	}
+	if details != nil {
+		return decision{}, fault.Validation(details)
+	}
+	o, ok := s.resolve(f.OverlayID)
+	if !ok {
+		return decision{}, noOverlay(f.OverlayID)
+	}
+	f.OverlayID = o.Record.Frontmatter.ID
+	f.CreatedAt = c.At
+	return changed(string(f.FeedbackID), SignalPut{SignalLine{RecordKind: "feedback", Feedback: &f, Context: s.signalContext(key)}})
+}
+
+func (s *State) appendSignal(c Command, b AppendSignal) (decision, error) {
+	b.Signal.Confidence = "high" // EC's own; what the caller says does not count
+	x, err := contracts.Check(b.Signal, contracts.Client)
+	if err != nil {
+		return decision{}, err
+	}
+	if _, known := s.signals.Get(string(x.SignalID)); known {
+		return unchanged(string(x.SignalID), "")
+	}
+	key, err := x.SessionKey.Canonical("session_key")
+	if err != nil {
+		return decision{}, err
+	}
+	if x.Kind == "zero_copy" && !x.ApplyMetrics {
+		return decision{}, fault.Validation([]fault.Detail{{Field: "kind", Rule: "no_apply_metrics", Message: "zero_copy counts only where the surface measures what is applied"}})
+	}
+	x.SessionKey, x.CreatedAt, x.Confidence = key, c.At, "high"
+	if x.Kind == "model_switch" || x.Kind == "zero_copy" {
+		x.Confidence = "low"
+	}
+	return changed(string(x.SignalID), SignalPut{SignalLine{RecordKind: "implicit", Signal: &x, Context: s.signalContext(key)}})
+}
+
+// signalContext takes the facts from the session's last receipt; what it does
+// not say is unknown.
+func (s *State) signalContext(key contracts.OverlaySessionKey) contracts.SignalContext {
+	const unknown = "unknown"
+	out := contracts.SignalContext{
+		TaskType: unknown, Model: unknown, PromptRecipeID: unknown, Baseline: unknown, SurfaceKind: key.SurfaceKind, WorkspaceID: key.WorkspaceID,
+	}
+	doc, ok := s.truths.Get(key.FileName())
+	if !ok || doc.Last == nil {
+		return out
+	}
+	t := doc.Last
+	if t.TaskType != "" {
+		out.TaskType = t.TaskType
+	}
+	if t.Model != "" {
+		out.Model = t.Model
+	}
+	out.Baseline = "yes"
+	if len(t.AppliedOverlayIDs) > 0 {
+		out.Baseline = "no"
+	}
+	revision := t.Revision
+	out.ActiveOverlayIDs, out.Revision, out.TurnID = slices.Clone(t.AppliedOverlayIDs), &revision, t.TurnID
+	return out
+}
+
+// applySignal remembers the id, and on the overlay when it was last spoken of.
+func (s *State) applySignal(l SignalLine) {
+	s.signals.Set(string(l.ID()), struct{}{})
+	if l.Feedback == nil {
+		return
+	}
+	old, ok := s.overlays.Get(string(l.Feedback.OverlayID))
+	if ok && (old.Meta.LastFeedbackAt == nil || old.Meta.LastFeedbackAt.Before(l.Feedback.CreatedAt.Time)) {
+		o := *old
+		at := l.Feedback.CreatedAt
+		o.Meta.LastFeedbackAt = &at
+		s.overlays.Set(string(l.Feedback.OverlayID), &o)
+	}
+}
