@@ -170,5 +170,8 @@ func (w *writing) write(count int, more time.Duration, end func()) (acked int) {
 	return acked
 }
 
+// alone says that the child ended by itself, without having been killed.
+func (w *writing) alone() bool { return w.cmd.ProcessState.Exited() }
+
 // said is what the child wrote about its end; it has ended.
 func (w *writing) said() string { return strings.TrimSpace(w.errs.String()) }

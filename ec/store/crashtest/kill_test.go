@@ -64,8 +64,11 @@ func killLane(dir string, seed, kills int) (total int, err error) {
 		}
 		last := c.write(1+r.IntN(25), time.Duration(r.IntN(3000))*time.Microsecond, c.kill)
 		total += max(0, last-acked)
+		if c.alone() {
+			return total, fmt.Errorf("kill %d of lane %d: the child ended by itself: %s", k, seed, c.said())
+		}
 		if acked, err = recovered(dir, max(last, acked)); err != nil {
-			return total, fmt.Errorf("kill %d of lane %d: %w; the child said: %s", k, seed, err, c.said())
+			return total, fmt.Errorf("kill %d of lane %d: %w", k, seed, err)
 		}
 	}
 	return total, nil
