@@ -72,6 +72,7 @@ func Rules() map[string]Rule {
 		},
 		"worker/pyrun": {Knows: []string{"contracts", "internal/fault"}, Libraries: []string{"os/exec"}},
 
+		"importer":         {Knows: []string{"contracts", "ec/frontmatter", "ec/lint", "internal/fault"}, Forbidden: pure},
 		"presets":          {Knows: []string{"contracts", "ec", "ec/frontmatter", "ec/lint", "internal/fault"}},
 		"presets/examples": {},
 

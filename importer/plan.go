@@ -1,0 +1,292 @@
+package importer
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/ec/frontmatter"
+	"github.com/elnor/promptlab/ec/lint"
+	"github.com/elnor/promptlab/internal/fault"
+)
+
+// Plan reads files and says what an import would make of them. The same files give
+// the same ids whatever the library holds.
+func Plan(files []File, o Options) Report {
+	files = slices.Clone(files)
+	slices.SortStableFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	p := plan{o: o, taken: map[contracts.OverlayID]bool{}, known: map[contracts.OverlayID]Known{}}
+	for _, k := range o.Library {
+		p.known[k.Frontmatter.ID] = k
+	}
+	var rep Report
+	var readings []reading
+	skills := skillFolders(files)
+	for _, f := range files {
+		r := read(f)
+		if skill := insideSkill(f.Path, skills); skill != "" && !f.Named && !r.foreign {
+			r = refuse(r.format, "belongs to the skill in "+skill+"; a skill's further files have no place in an overlay")
+		}
+		if r.foreign && !f.Named {
+			rep.Ignored++
+			continue
+		}
+		rep.Files = append(rep.Files, FileReport{Path: f.Path, Format: r.format, Refused: r.refused, Notes: r.notes, Lost: r.lost})
+		readings = append(readings, r)
+	}
+	for _, exactOnes := range []bool{true, false} { // our own ids are not up for choice: they come first
+		for i := range readings {
+			p.name(&readings[i], exactOnes)
+		}
+	}
+	for i, r := range readings {
+		for _, d := range r.drafts {
+			rep.Files[i].Overlays = append(rep.Files[i].Overlays, p.propose(d, o.As))
+		}
+	}
+	for i := range rep.Files {
+		for j := range rep.Files[i].Overlays {
+			p.all = append(p.all, &rep.Files[i].Overlays[j])
+		}
+	}
+	p.index()
+	for _, pr := range p.all {
+		p.judge(pr)
+	}
+	return rep
+}
+
+// skillFolders lists the folders that hold a SKILL.md.
+func skillFolders(files []File) map[string]bool {
+	out := map[string]bool{}
+	for _, f := range files {
+		if strings.EqualFold(path.Base(f.Path), "skill.md") {
+			out[path.Dir(f.Path)] = true
+		}
+	}
+	return out
+}
+
+// insideSkill gives the folder of the skill that a file belongs to.
+func insideSkill(p string, skills map[string]bool) string {
+	if strings.EqualFold(path.Base(p), "skill.md") {
+		return ""
+	}
+	for dir := path.Dir(p); ; dir = path.Dir(dir) {
+		if skills[dir] {
+			return dir
+		}
+		if dir == "." || dir == "/" {
+			return ""
+		}
+	}
+}
+
+type plan struct {
+	o     Options
+	known map[contracts.OverlayID]Known
+	taken map[contracts.OverlayID]bool
+	all   []*Proposal
+	byID  map[contracts.OverlayID]*Proposal
+	alias map[string]contracts.OverlayID
+	self  *Proposal // the one that is judged: it is not part of the library
+}
+
+// name gives the drafts of a file their ids.
+func (p *plan) name(r *reading, exactOnes bool) {
+	for i := range r.drafts {
+		d := &r.drafts[i]
+		switch {
+		case d.exact != exactOnes:
+		case d.exact:
+			p.taken[d.fm.ID] = true
+		default:
+			id, word := idFor(*d, p.taken)
+			if word != "" {
+				d.note(word)
+			}
+			d.fm.ID = id
+			p.taken[id] = true
+		}
+	}
+}
+
+// propose makes an overlay of a draft.
+func (p *plan) propose(d draft, as contracts.OverlayArtifactClass) Proposal {
+	tokens := contracts.EstimateTokens(d.body)
+	pr := Proposal{Where: d.where, Frontmatter: d.fm, Body: d.body, Tokens: tokens}
+	if !d.exact {
+		class, why := guessClass(d)
+		if as != "" {
+			class, why = as, "you named it"
+		}
+		category, because := guessCategory(d, class)
+		pr.ClassReason, pr.CategoryReason = why, because
+		pr.Frontmatter = contracts.OverlayTemplateFrontmatter{
+			ID: d.fm.ID, Title: d.shortTitle(), ArtifactClass: class, Category: category, Description: d.about(),
+			VisibilityTier: contracts.TierAdvanced, SupportedSurfaces: surfaces(class),
+			RecommendedModelClasses: contracts.List[contracts.ModelClass]{"unknown"}, LiveTokenTarget: tokenTarget(tokens),
+			RequiresExplicitInvocation: class != contracts.ClassLive, ResearchTags: d.tags, Version: orWord(d.version, "1.0.0"),
+		}
+	}
+	for _, name := range placeholders(d.body) {
+		d.note(fmt.Sprintf("the text has the placeholder %s, which an overlay cannot fill; save it as a recipe instead", clip(name)))
+	}
+	if strings.Contains(d.body, "{%") {
+		d.note("the text has template statements ({% ... %}), which nothing here runs")
+	}
+	if strings.Contains(d.body, "$ARGUMENTS") {
+		d.note("the text waits for arguments ($ARGUMENTS), which an overlay does not get")
+	}
+	pr.Notes, pr.Lost = d.notes, d.lost
+	return pr
+}
+
+func (d *draft) shortTitle() string {
+	t := oneLine(d.title)
+	if t == "" {
+		t = orWord(humanTitle(d.name), "Imported text")
+	}
+	if short := cut(t, 200); short != t {
+		d.lose("title: "+t, "a title has at most 200 characters; it was cut")
+		return short
+	}
+	return t
+}
+
+// about gives the description: the source's, or what can be had from the text.
+func (d *draft) about() string {
+	if d.description == "" {
+		d.description = firstSentence(d.body)
+		if d.description == "" {
+			d.description = d.shortTitle()
+		}
+		d.note("there is no description; the beginning of the text stands for it")
+	}
+	if short := cut(d.description, 2000); short != d.description {
+		d.lose("description beyond 2000 characters", "a description has at most 2000 characters; it was cut")
+		return short
+	}
+	return d.description
+}
+
+var placeholder = regexp.MustCompile(`\{\{[^{}\n]{1,200}\}\}`)
+
+// placeholders lists a text's placeholders, each once, at most twenty.
+func placeholders(body string) []string {
+	var out []string
+	for _, m := range placeholder.FindAllString(body, -1) {
+		if !slices.Contains(out, m) && len(out) < 20 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// index makes one library of what is there and what is proposed.
+func (p *plan) index() {
+	p.byID, p.alias = map[contracts.OverlayID]*Proposal{}, map[string]contracts.OverlayID{}
+	for _, k := range p.o.Library {
+		for _, a := range k.Frontmatter.DeprecatedAliases {
+			p.alias[a] = k.Frontmatter.ID
+		}
+	}
+	for a, id := range p.o.Aliases {
+		p.alias[a] = id
+	}
+	for _, pr := range p.all {
+		id := pr.Frontmatter.ID
+		if _, twice := p.byID[id]; twice {
+			pr.Conflict = "the same id stands twice in this import; the first one counts"
+			continue
+		}
+		p.byID[id] = pr
+		for _, a := range pr.Frontmatter.DeprecatedAliases {
+			if _, taken := p.alias[a]; !taken {
+				p.alias[a] = id
+			}
+		}
+	}
+}
+
+// judge compares a proposal with the library and lints it.
+func (p *plan) judge(pr *Proposal) {
+	id := pr.Frontmatter.ID
+	old, exists := p.known[id]
+	switch {
+	case pr.Conflict != "":
+	case exists && old.Loaded && same(old, pr):
+		pr.Same = true
+	case exists && old.Loaded && old.Body == pr.Body:
+		pr.Conflict = "is in the library with this text and another header"
+	case exists && old.Archived:
+		pr.Conflict = "is the id of an archived overlay"
+	case exists:
+		pr.Conflict = "is the id of an overlay with another text"
+	}
+	if owner, was := p.alias[string(id)]; was && owner != id && pr.Conflict == "" {
+		pr.Conflict = "was an earlier id of " + string(owner)
+	}
+	if pr.Same {
+		return // it is there: nothing would be saved, so nothing is wrong with it
+	}
+	p.self = pr
+	res := lint.Validate(lint.Candidate{Frontmatter: pr.Frontmatter, Body: pr.Body}, p, lint.Options{Operation: lint.Create, Origin: lint.Person})
+	for _, e := range res.Errors {
+		if e.Rule != lint.RuleDuplicate || e.Field != "frontmatter.id" {
+			pr.Errors = append(pr.Errors, e)
+		}
+	}
+	pr.Warnings = res.Warnings
+	for i, other := range pr.Frontmatter.ConflictsWith {
+		if _, there := p.known[other]; !there && p.byID[other] != nil {
+			pr.Errors = append(pr.Errors, fault.Detail{
+				Field: fmt.Sprintf("frontmatter.conflicts_with[%d]", i), Rule: lint.RuleConflict,
+				Message: fmt.Sprintf("names %s, which is not in the library yet; overlays are taken one by one, so a pair that excludes each other must be there already (presets come with: promptlab presets install)", other),
+			})
+		}
+	}
+}
+
+// same says whether the library has a proposal as it stands. The mark of a preset
+// makes no difference.
+func same(old Known, pr *Proposal) bool {
+	fm := old.Frontmatter
+	fm.Preset = false
+	return string(frontmatter.Format(fm, old.Body)) == string(frontmatter.Format(pr.Frontmatter, pr.Body))
+}
+
+// Frontmatter, AliasOwner and Each make the plan the library that lint looks at:
+// what is there, and what is proposed beside the one that is judged.
+func (p *plan) Frontmatter(id contracts.OverlayID) (fm contracts.OverlayTemplateFrontmatter, archived, ok bool) {
+	if k, there := p.known[id]; there {
+		return k.Frontmatter, k.Archived, true
+	}
+	if pr := p.byID[id]; pr != nil && pr != p.self && pr.Frontmatter.ID != p.self.Frontmatter.ID {
+		return pr.Frontmatter, false, true
+	}
+	return fm, false, false
+}
+
+// AliasOwner finds the overlay that had an id before.
+func (p *plan) AliasOwner(alias string) (contracts.OverlayID, bool) {
+	id, ok := p.alias[alias]
+	return id, ok
+}
+
+// Each calls fn for everything there and everything proposed.
+func (p *plan) Each(fn func(fm contracts.OverlayTemplateFrontmatter, archived bool) bool) {
+	for _, k := range p.o.Library {
+		if !fn(k.Frontmatter, k.Archived) {
+			return
+		}
+	}
+	for _, pr := range p.all {
+		if _, there := p.known[pr.Frontmatter.ID]; !there && pr != p.self && !fn(pr.Frontmatter, false) {
+			return
+		}
+	}
+}
