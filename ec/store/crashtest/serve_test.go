@@ -264,9 +264,16 @@ func (s *serving) read(id string) (shown, error) {
 	return shown{body: o.Record.Body, archived: o.Record.Archived != ""}, nil
 }
 
-// verify lets the program check what it left: it has been killed, so the last
-// changes are in the journal still.
+// verify starts the program once more, lets it end in order, and has it check
+// what it left: the chain of the audit, and every document.
 func (s *serving) verify() error {
+	if err := s.start(); err != nil {
+		return err
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	if err := s.cmd.Wait(); err != nil {
+		return fmt.Errorf("ending in order: %w", err)
+	}
 	if out, err := exec.Command(s.program, "verify", "--home", s.home).CombinedOutput(); err != nil {
 		return fmt.Errorf("verify: %w: %s", err, out)
 	}
