@@ -208,6 +208,7 @@ func TestLargeDatasets(t *testing.T) { // R-HTTP-09
 func TestStatusAndReadiness(t *testing.T) {
 	var broker atomic.Bool
 	r := newRig(t, func(c *api.Config) {
+		c.Simulated = true
 		c.Ready = func(context.Context) []api.Check {
 			return []api.Check{
 				{Name: "store", OK: true, Detail: "/secret/place"},
@@ -222,6 +223,9 @@ func TestStatusAndReadiness(t *testing.T) {
 	st := read[contracts.Status](r, "status", r.ask(ec.RoleUser, "GET", "/api/doc17/status", ""), 200)
 	if len(st.Warnings) != 1 || st.Warnings[0].Subject != "broker" {
 		t.Errorf("status: %+v, want the failing check as a warning", st.Warnings)
+	}
+	if !st.Simulated {
+		t.Error("status: simulated is false, want it told that the simulator answers")
 	}
 	broker.Store(true)
 	a := r.ask("", "GET", "/readyz", "")

@@ -115,7 +115,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 			Version   string
 			Status    contracts.Status
 			Dashboard bool
-		}{s.cfg.Version, s.cfg.Service.View().Status(), s.cfg.Dashboard != nil})
+		}{s.cfg.Version, s.statusNow(), s.cfg.Dashboard != nil})
 	}
 }
 

@@ -51,6 +51,8 @@ type Config struct {
 	Hosts  []string                      // allowed Host values, the one for links first; see LoopbackHosts
 	TLS    bool                          // the listener speaks TLS
 
+	Simulated bool // no model is configured: the simulator answers
+
 	Ready   func(ctx context.Context) []Check
 	Metrics *prometheus.Registry
 	Log     *slog.Logger

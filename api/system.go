@@ -54,9 +54,15 @@ func (s *Server) setFlags(ctx context.Context, c call[contracts.Flags]) (reply[c
 	return reply[contracts.Flags]{body: s.cfg.Service.View().Flags()}, nil
 }
 
-// status adds to the domain's answer what only this process knows.
-func (s *Server) status(ctx context.Context, _ call[none]) (reply[contracts.Status], error) {
+// statusNow adds to the domain's answer what only this process knows.
+func (s *Server) statusNow() contracts.Status {
 	st := s.cfg.Service.View().Status()
+	st.Simulated = s.cfg.Simulated
+	return st
+}
+
+func (s *Server) status(ctx context.Context, _ call[none]) (reply[contracts.Status], error) {
+	st := s.statusNow()
 	for _, c := range s.checks(ctx) {
 		if !c.OK {
 			st.Warnings = append(st.Warnings, contracts.Warning{Code: "not_ready", Subject: c.Name, Message: c.Detail})

@@ -189,7 +189,7 @@ func newAPI(run cli.ServerRun, version string, core *core, b *broker.Broker, doo
 	return api.New(api.Config{
 		Service: core.writer, Feed: core.feed, Presets: presetPack,
 		Door: remote.Handler(door), Dashboard: b.Dashboard("/dashboard"),
-		Tokens: tokens, Hosts: hosts, TLS: run.Config.TLSCert != "",
+		Tokens: tokens, Hosts: hosts, TLS: run.Config.TLSCert != "", Simulated: run.Config.Simulated(),
 		Ready:   checks(core, b),
 		Metrics: reg, Log: run.Log, Version: version, Now: time.Now,
 		NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
