@@ -275,7 +275,12 @@ func (d *Dispatcher) sent(ctx context.Context, t ec.OpenTask, now time.Time, kno
 	id := queue.MessageID(t.Task.ID, t.Task.Dispatch)
 	where := waiting
 	if !known[id] {
-		where = d.link.find(id)
+		found, err := d.link.find(ctx, id)
+		if err != nil {
+			d.away(ctx, err) // the rest of this pass does not wait for it
+			return
+		}
+		where = found
 	}
 	if where == waiting {
 		delete(d.missing, id)

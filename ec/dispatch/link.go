@@ -144,19 +144,28 @@ func (l *link) pending(ctx context.Context) (map[string]bool, error) {
 }
 
 // find tells where a message is. An answer that makes no sense counts as
-// nowhere: what is left of a message after a wipe looks like that. Whether the
-// broker answers at all is check's business.
-func (l *link) find(messageID string) whereabouts {
+// nowhere: what is left of a message after a wipe looks like that. An error
+// means that the broker does not answer, so that nothing is known.
+func (l *link) find(ctx context.Context, messageID string) (whereabouts, error) {
 	info, err := l.inspector.GetTaskInfo(queue.Name, messageID)
-	if err != nil {
-		return nowhere
+	switch {
+	case err == nil:
+	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
+		return nowhere, nil
+	default: // the library hides the cause
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		if err := l.redis.Ping(ctx).Err(); err != nil {
+			return nowhere, fmt.Errorf("look for message: %w", err)
+		}
+		return nowhere, nil
 	}
 	switch info.State {
 	case asynq.TaskStatePending, asynq.TaskStateScheduled, asynq.TaskStateRetry, asynq.TaskStateAggregating:
-		return waiting
+		return waiting, nil
 	case asynq.TaskStateActive:
-		return active
+		return active, nil
 	default: // completed, archived
-		return over
+		return over, nil
 	}
 }
