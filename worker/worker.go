@@ -128,7 +128,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		TaskCheckInterval:        100 * time.Millisecond,
 		DelayedTaskCheckInterval: time.Second,
 		ShutdownTimeout:          w.c.DrainFor + 5*time.Second, // after our own
-		Logger:                   quietLog{w.c.Log},
+		Logger:                   newQuietLog(w.c.Log),
 		LogLevel:                 asynq.WarnLevel,
 		BaseContext:              func() context.Context { return context.WithoutCancel(ctx) },
 	})
@@ -256,12 +256,3 @@ func rest(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
-
-// quietLog is the queue library's logger. Its fatal lines end nothing here.
-type quietLog struct{ log *slog.Logger }
-
-func (q quietLog) Debug(args ...any) { q.log.Debug("queue", "text", fmt.Sprint(args...)) }
-func (q quietLog) Info(args ...any)  { q.log.Debug("queue", "text", fmt.Sprint(args...)) }
-func (q quietLog) Warn(args ...any)  { q.log.Warn("queue", "text", fmt.Sprint(args...)) }
-func (q quietLog) Error(args ...any) { q.log.Error("queue", "text", fmt.Sprint(args...)) }
-func (q quietLog) Fatal(args ...any) { q.log.Error("queue", "text", fmt.Sprint(args...)) }
