@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -16,13 +17,13 @@ import (
 func (a *app) talks(c *cobra.Command) *cobra.Command {
 	c.PersistentFlags().StringVar(&a.api, "api", "", "address of the server (else ready.json of the home)")
 	c.PersistentFlags().StringVar(&a.token, "token-file", "", "file with the token (else the role's in the home)")
-	c.PersistentFlags().StringVar(&a.role, "role", "user", "whose token of the home to use: user or operator")
+	c.PersistentFlags().StringVar(&a.role, "role", "", "whose token of the home to use: user or operator (else the one that the command needs)")
 	return c
 }
 
 // connect gives a client of the running server.
 func (a *app) connect(role string) (*client.Client, error) {
-	if a.role != "user" && a.role != "" {
+	if a.role != "" {
 		role = a.role
 	}
 	var h home.Home
@@ -37,6 +38,9 @@ func (a *app) connect(role string) (*client.Client, error) {
 		ready, err := h.ReadReady()
 		if err != nil || ready.API == "" {
 			if err != nil && !missing(err) {
+				if errors.Is(err, fs.ErrPermission) {
+					return nil, advice{err, "this home belongs to somebody else; choose yours with --home DIR"}
+				}
 				return nil, advice{err, "start the server again with: promptlab up"}
 			}
 			return nil, notRunning{h.Dir}

@@ -79,6 +79,9 @@ func (a *app) demo(c *cobra.Command, f demoFlags) (err error) {
 		cfg.Listen = "127.0.0.1:0"
 	}
 	python := a.python(cfg) // of the real home
+	if err := a.hasOptimizer(c.Context(), python); err != nil {
+		return err // the job would try again for minutes before it said so
+	}
 	if cfg.Home, err = os.MkdirTemp(a.TempDir, "promptlab-demo-"); err != nil {
 		return fmt.Errorf("make a temporary home: %w", err)
 	}

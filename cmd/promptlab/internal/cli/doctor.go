@@ -209,6 +209,22 @@ func (a *app) checkPython(ctx context.Context, cfg config.Config) []Check {
 	return out
 }
 
+// hasOptimizer tells in a moment whether the interpreter has the optimizer, without
+// importing it; doctor looks closer.
+func (a *app) hasOptimizer(ctx context.Context, python string) error {
+	const look = `import importlib.util as u, sys
+sys.exit(0 if sys.version_info >= (3, 11) and all(u.find_spec(n) for n in ("promptolution", "promptlab_adapter")) else 3)`
+	ctx, cancel := context.WithTimeout(ctx, pythonTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, "-I", "-B", "-c", look)
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=/nonexistent"} // nothing of ours
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil && ctx.Err() == nil {
+		return advice{errors.New("the optimizer is not installed for " + python), "run: make setup (or name a Python that has it with --python); promptlab doctor looks closer"}
+	}
+	return nil
+}
+
 func sandbox(cfg config.Config) sandboxState {
 	return sandboxState{Level: "L0", MinLevel: cfg.Sandbox.MinLevel,
 		Detail: "the optimizer runs as a process of its own with an empty environment and no key; it is not locked in further"}

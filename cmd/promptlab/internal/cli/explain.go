@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -49,9 +50,11 @@ func (a *app) explain(cmd *cobra.Command, err error) int {
 	message, todo, code := sentence(cmd, err)
 	a.err.Printf("%s %s\n", a.err.Paint(term.Red, "promptlab:"), term.Line(message))
 	var f *fault.Error
-	if errors.As(err, &f) && len(f.Details) > 0 {
+	if errors.As(err, &f) {
 		for _, d := range f.Details {
-			a.err.Printf("  %s: %s (%s)\n", term.Line(d.Field), term.Line(d.Message), term.Line(d.Rule))
+			if message != d.Field+": "+d.Message { // one that is the message already is not said twice
+				a.err.Printf("  %s: %s (%s)\n", term.Line(d.Field), term.Line(d.Message), term.Line(d.Rule))
+			}
 		}
 	}
 	if todo != "" {
@@ -74,6 +77,8 @@ func sentence(cmd *cobra.Command, err error) (message, todo string, code int) {
 		adv     advice
 	)
 	switch {
+	case errors.As(err, &adv): // whoever gave it knows best
+		return adv.Error(), adv.todo, Failed
 	case errors.As(err, &use):
 		return use.Error(), "see " + cmd.CommandPath() + " --help", Usage
 	case errors.As(err, &conf):
@@ -87,14 +92,27 @@ func sentence(cmd *cobra.Command, err error) (message, todo string, code int) {
 		return away.Error(), "start the server with: promptlab up (ready.json may be left from one that was killed)", Failed
 	case errors.As(err, &guarded):
 		return guarded.Error(), "", Usage
-	case errors.As(err, &adv):
-		return adv.Error(), adv.todo, Failed
 	case errors.Is(err, context.Canceled):
 		return "stopped before it was done", "", Failed
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "unknown help topic"):
 		return err.Error(), "see promptlab --help", Usage
 	}
-	return err.Error(), "", Failed
+	return err.Error(), systemRemedy(err), Failed
+}
+
+// systemRemedy says what helps against what the operating system refused.
+func systemRemedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "stop whatever listens there (another promptlab up?), or choose another address: --listen 127.0.0.1:0 takes a free port"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return "this place belongs to somebody else or is read-only; correct its owner, or choose another home with --home DIR"
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
+		return "a file is where a directory should be; move it away, or choose another home with --home DIR"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "the disk is full; free some space, or put the data elsewhere with --memory DIR"
+	}
+	return ""
 }
 
 // remedy says what helps against a fault, and the exit code.
@@ -112,10 +130,16 @@ func remedy(cmd *cobra.Command, f *fault.Error) (todo string, code int) {
 	case fault.Forbidden:
 		return "this needs another role; choose it with --role (user, operator)", Failed
 	case fault.NotFound:
+		if cmd.Name() == "run" { // of jobs: it names an artifact and a dataset
+			return "see what there is: promptlab overlays list, promptlab datasets list", Failed
+		}
 		if p := cmd.Parent(); p != nil && p.HasParent() {
 			return "see what there is: " + p.CommandPath() + " list", Failed
 		}
 	case fault.Conflict, fault.PreconditionFailed:
+		if f.Code == "store_locked" {
+			return "a server runs on this home already: use that one, stop it first, or choose another home with --home DIR", Failed
+		}
 		return "it is not as it was; look at it again and repeat if you still want to", Failed
 	case fault.Unavailable:
 		return "try again in a moment; look first whether it happened after all", Failed

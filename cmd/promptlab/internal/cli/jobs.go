@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -131,8 +132,8 @@ func (f *jobFlags) job(c *cobra.Command) (client.JobText, error) {
 		return j, misuse("give either --examples FILE or --dataset REF")
 	case f.examples == "" && (f.name != "" || f.rubric != ""):
 		return j, misuse("--dataset-name and --rubric belong to --examples; a dataset that exists is not changed")
-	case f.budget < 0:
-		return j, misuse("--budget-usd must not be negative")
+	case !(f.budget >= 0) || math.IsInf(f.budget, 0): // not a number is not right either
+		return j, misuse("--budget-usd must be an amount in dollars, 0 or more")
 	}
 	j.DatasetRef = f.dataset
 	j.MinReplayExamples = f.minExamples
@@ -189,6 +190,12 @@ func showProgress(p *term.Progress, s client.Seen) {
 		if d := j.Detail; d != nil {
 			if j.Status == contracts.JobRunning && d.Phase != "" {
 				stage = phaseWords(d.Phase)
+			}
+			if j.Status == contracts.JobQueued && d.FailureCode != "" {
+				stage = "waiting for another try, after " + d.FailureCode
+				if d.FailureMessage != "" {
+					facts = append(facts, term.Line(d.FailureMessage))
+				}
 			}
 			if d.SpentUSD > 0 {
 				facts = append(facts, money(d.SpentUSD))

@@ -226,13 +226,15 @@ func (a *app) status() *cobra.Command {
 				if st.Simulated {
 					s.Printf("Answers come from the simulator: no model is configured.\n")
 				}
+				var rows [][]string
 				for _, g := range st.Gates {
 					state := "open"
 					if !g.Open {
 						state = "closed: " + g.Reason
 					}
-					field(s, g.Name, state)
+					rows = append(rows, []string{g.Name, state})
 				}
+				s.Table([]string{"GATE", "STATE"}, rows)
 				if st.StoreError != "" {
 					s.Printf("%s %s\n", s.Paint(term.Red, "store:"), term.Line(st.StoreError))
 				}

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -236,21 +238,30 @@ func (a *app) readFile(path string, most int64) ([]byte, error) {
 		f, err := os.Open(a.absolute(path))
 		if err != nil {
 			if missing(err) {
-				return nil, fmt.Errorf("there is no file %s", path)
+				return nil, advice{errors.New("there is no file " + path), "check the path, or give - to read standard input"}
 			}
-			return nil, fmt.Errorf("open file: %w", err)
+			return nil, advice{fmt.Errorf("%s cannot be opened: %w", path, cause(err)), "make it readable, or name another file"}
 		}
 		defer func() { _ = f.Close() }() // read only
 		in = f
 	}
 	b, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, advice{fmt.Errorf("%s cannot be read: %w", path, cause(err)), "name a file that can be read, or give - to read standard input"}
 	}
 	if int64(len(b)) > most {
 		return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
 	}
 	return b, nil
+}
+
+// cause takes the path out of an error that is told with it.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 func (a *app) presets() *cobra.Command {

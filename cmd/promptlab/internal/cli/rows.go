@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/evidence"
 	"github.com/elnor/promptlab/internal/fault"
 )
 
@@ -62,6 +63,13 @@ func readRows(name string, data []byte) ([]contracts.DatasetRow, error) {
 			continue
 		}
 		ids[row.ExampleID] = line
+		// The server reads the checks too; here they are named by their line, all at once.
+		if _, problems := evidence.ParseSignal(row.ExpectedSignal); len(problems) > 0 {
+			for _, p := range problems {
+				fail(line, "expected_signal", "expected_signal", fmt.Sprintf("check %d: %s", p.Line, p.Message))
+			}
+			continue
+		}
 		rows = append(rows, row)
 	}
 	if len(bad) > 0 {
@@ -116,7 +124,7 @@ func renamed(raw []byte) []byte {
 	return append(out, raw[done:]...)
 }
 
-var errNoRows = errors.New("the file holds no examples")
+var errNoRows = advice{errors.New("the file holds no examples"), "write one JSON object a line; promptlab jobs run --help says which fields"}
 
 var notSlug = regexp.MustCompile(`[^a-z0-9]+`)
 

@@ -25,6 +25,7 @@ func (a *app) serverCommands() []*cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.warn(c.Context(), run.Config)
 			return a.serve(c.Context(), run, a.Servers.Up)
 		},
 	}
@@ -51,6 +52,7 @@ func (a *app) serverCommands() []*cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.warn(c.Context(), run.Config)
 			return a.finished(a.Servers.Worker(c.Context(), run), c.Context())
 		},
 	}
@@ -59,6 +61,22 @@ func (a *app) serverCommands() []*cobra.Command {
 		addSettings(c)
 	}
 	return list
+}
+
+// warn says what will make every job fail; the library can be used all the same.
+func (a *app) warn(ctx context.Context, cfg config.Config) {
+	say := func(what, todo string) {
+		a.err.Printf("%s %s. Jobs will fail until this is done: %s\n", a.err.Paint(term.Yellow, "note:"), term.Line(what), term.Line(todo))
+	}
+	var adv advice
+	if errors.As(a.hasOptimizer(ctx, cfg.Python), &adv) {
+		say(adv.Error(), adv.todo)
+	}
+	if len(cfg.Models) > 0 {
+		if c := a.checkModels(ctx, cfg); !c.OK {
+			say(c.Detail, c.Fix)
+		}
+	}
 }
 
 func needsRedis(command string) error {

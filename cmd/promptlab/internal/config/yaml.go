@@ -26,7 +26,12 @@ func (l *loader) file(path string) {
 	case errors.Is(err, fs.ErrNotExist):
 		return
 	case err != nil:
-		l.fail("config.yaml", path, "cannot be read")
+		reason := "cannot be read"
+		var p *fs.PathError
+		if errors.As(err, &p) { // the path is told anyhow
+			reason += ": " + p.Err.Error()
+		}
+		l.fail("config.yaml", path, "%s", reason)
 		return
 	case len(data) > maxFile:
 		l.fail("config.yaml", path, "is larger than 1 MiB")
