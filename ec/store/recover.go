@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"hash/crc32"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -12,7 +13,8 @@ import (
 )
 
 // recover brings the files to the last record of the journal. It can be cut at
-// any point and begin again.
+// any point and begin again. It goes by names in order, here and in all that it
+// calls, so that the same disk is always recovered by the same calls.
 func (s *Store) recover() error {
 	cur, all, err := s.choose()
 	if err != nil {
@@ -125,8 +127,8 @@ func (s *Store) plan(cur *found) (map[string]*replay, error) {
 			rp.tail = append(append(rp.tail, l.bytes()...), '\n')
 		}
 	}
-	for name, rp := range out {
-		if err := s.inspect(name, rp); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(out)) {
+		if err := s.inspect(name, out[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -193,7 +195,8 @@ func (s *Store) takeExtents(plan map[string]*replay) {
 // again, also when it looks right: it may be there for readers only.
 func (s *Store) restoreStreams(plan map[string]*replay) error {
 	s.takeExtents(plan)
-	for name, rp := range plan {
+	for _, name := range slices.Sorted(maps.Keys(plan)) {
+		rp := plan[name]
 		if len(rp.tail) == 0 {
 			continue
 		}
@@ -252,7 +255,8 @@ func chains(recs []record) map[string]*chain {
 // that lies there now is known if it is one of ours; otherwise it is a foreign
 // edit, which will be found in the usual way.
 func (s *Store) restoreDocs(texts map[string]*chain) error {
-	for p, c := range texts {
+	for _, p := range slices.Sorted(maps.Keys(texts)) {
+		c := texts[p]
 		d := &doc{known: c.prev, pending: true, version: 1, body: c.body, hash: hashOf(c.body)}
 		_, at, err := s.look(p)
 		if err != nil {
@@ -286,7 +290,7 @@ func (s *Store) clearTemps(texts map[string]*chain) error {
 		}
 		byDir[dir][baseTag(p)] = p
 	}
-	for dir, targets := range byDir {
+	for _, dir := range slices.Sorted(maps.Keys(byDir)) {
 		entries, err := s.fs.List(dir)
 		if gone(err) {
 			continue
@@ -304,7 +308,7 @@ func (s *Store) clearTemps(texts map[string]*chain) error {
 			return err
 		}
 		for _, e := range entries {
-			if err := s.clearTemp(path.Join(dir, e.Name), targets, texts); err != nil {
+			if err := s.clearTemp(path.Join(dir, e.Name), byDir[dir], texts); err != nil {
 				return err
 			}
 		}

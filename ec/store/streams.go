@@ -7,7 +7,9 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 
 	"github.com/elnor/promptlab/ec/store/fsx"
 )
@@ -139,7 +141,8 @@ func (s *Store) openStream(name string, st *stream) error {
 // syncStreams makes every line durable where it belongs, and gives the extents.
 func (s *Store) syncStreams() (map[string]extent, error) {
 	out := map[string]extent{}
-	for name, st := range s.streams {
+	for _, name := range slices.Sorted(maps.Keys(s.streams)) {
+		st := s.streams[name]
 		if st.dirty && !s.hook.Bugs.StreamsNotSynced {
 			if err := s.sync(st.file); err != nil {
 				return nil, err

@@ -28,7 +28,7 @@ func TestNothingAcknowledgedIsLostByKill(t *testing.T) {
 
 // perFolder is how many kills one folder sees: its streams grow, and are read
 // after each.
-const perFolder = 100
+const perFolder = 50
 
 // killRounds kills a writing child so many times, in so many folders at a time,
 // and gives how many changes were acknowledged.

@@ -42,7 +42,7 @@ func TestCheckerCatches(t *testing.T) {
 		name := kinds.Field(i).Name
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			total, violation := hunt(planted(i))
+			total, violation := hunt(bugOf(i))
 			if violation == nil {
 				t.Fatalf("not caught: %s", total)
 			}

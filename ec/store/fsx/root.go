@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"sort"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +22,7 @@ type Root struct {
 // OpenRoot opens the folder dir and makes it, readable by its owner only, when
 // it is missing.
 func OpenRoot(dir string) (*Root, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeRoot(dir); err != nil {
 		return nil, fmt.Errorf("make root folder: %w", err)
 	}
 	r, err := os.OpenRoot(dir)
@@ -29,6 +30,40 @@ func OpenRoot(dir string) (*Root, error) {
 		return nil, fmt.Errorf("open root folder: %w", err)
 	}
 	return &Root{root: r}, nil
+}
+
+// makeRoot makes dir and the folders above it, and lets the names of those that
+// were missing survive. The name of dir itself is synced even if it was there:
+// the process that made it may have died before its sync.
+func makeRoot(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	above := []string{filepath.Dir(dir)}
+	for {
+		p := above[len(above)-1]
+		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) || p == filepath.Dir(p) {
+			break
+		}
+		above = append(above, filepath.Dir(p))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, p := range above {
+		d, err := os.Open(p)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil // not ours: this one and those above it were there
+		}
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.Sync(), d.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close lets the folder go; open files stay usable.
