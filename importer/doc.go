@@ -84,6 +84,7 @@ type FileReport struct {
 	Path     string                   `json:"path"`
 	Format   Format                   `json:"format,omitempty"`
 	Refused  string                   `json:"refused,omitempty"`
+	Skipped  bool                     `json:"skipped"` // refused, and nothing was expected of it
 	Notes    contracts.List[string]   `json:"notes"`
 	Lost     contracts.List[Loss]     `json:"lost"`
 	Overlays contracts.List[Proposal] `json:"overlays"`
@@ -106,13 +107,18 @@ type Proposal struct {
 	Errors         contracts.List[fault.Detail]         `json:"errors"`   // the server would refuse it for these
 	Warnings       contracts.List[fault.Detail]         `json:"warnings"` // worth a look, refuse nothing
 	Conflict       string                               `json:"conflict,omitempty"`
-	Same           bool                                 `json:"same"` // the library has exactly this already
+	Same           bool                                 `json:"same"`     // the library has exactly this already
+	Replaces       bool                                 `json:"replaces"` // the conflict is a live overlay with this id
 	Notes          contracts.List[string]               `json:"notes"`
 	Lost           contracts.List[Loss]                 `json:"lost"`
 }
 
 // Takeable says whether the proposal can be created as it stands.
 func (p Proposal) Takeable() bool { return len(p.Errors) == 0 && p.Conflict == "" && !p.Same }
+
+// Replaceable says whether the proposal could stand in place of the overlay that it
+// is in conflict with.
+func (p Proposal) Replaceable() bool { return len(p.Errors) == 0 && p.Replaces }
 
 // draft is a text before it has an id.
 type draft struct {

@@ -27,14 +27,16 @@ func Plan(files []File, o Options) Report {
 	skills := skillFolders(files)
 	for _, f := range files {
 		r := read(f)
-		if skill := insideSkill(f.Path, skills); skill != "" && !f.Named && !r.foreign {
+		skill := insideSkill(f.Path, skills)
+		skipped := skill != "" && !f.Named && !r.foreign
+		if skipped {
 			r = refuse(r.format, "belongs to the skill in "+skill+"; a skill's further files have no place in an overlay")
 		}
 		if r.foreign && !f.Named {
 			rep.Ignored++
 			continue
 		}
-		rep.Files = append(rep.Files, FileReport{Path: f.Path, Format: r.format, Refused: r.refused, Notes: r.notes, Lost: r.lost})
+		rep.Files = append(rep.Files, FileReport{Path: f.Path, Format: r.format, Refused: r.refused, Skipped: skipped, Notes: r.notes, Lost: r.lost})
 		readings = append(readings, r)
 	}
 	for _, exactOnes := range []bool{true, false} { // our own ids are not up for choice: they come first
@@ -200,7 +202,7 @@ func (p *plan) index() {
 	for _, pr := range p.all {
 		id := pr.Frontmatter.ID
 		if _, twice := p.byID[id]; twice {
-			pr.Conflict = "the same id stands twice in this import; the first one counts"
+			pr.Conflict = "stands twice in this import; the first one counts"
 			continue
 		}
 		p.byID[id] = pr
@@ -222,10 +224,11 @@ func (p *plan) judge(pr *Proposal) {
 		pr.Same = true
 	case exists && old.Loaded && old.Body == pr.Body:
 		pr.Conflict = "is in the library with this text and another header"
+		pr.Replaces = !old.Archived
 	case exists && old.Archived:
 		pr.Conflict = "is the id of an archived overlay"
 	case exists:
-		pr.Conflict = "is the id of an overlay with another text"
+		pr.Conflict, pr.Replaces = "is the id of an overlay with another text", true
 	}
 	if owner, was := p.alias[string(id)]; was && owner != id && pr.Conflict == "" {
 		pr.Conflict = "was an earlier id of " + string(owner)
