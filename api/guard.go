@@ -242,7 +242,7 @@ func (s *Server) setHeaders(x *exchange, where area) {
 
 // refuse answers for the wall. A person in front of a browser gets a page.
 func (s *Server) refuse(x *exchange, r *http.Request, where area, err error) {
-	if where.kind == areaConsole && fault.Of(err) == fault.Unauthenticated && r.Method == http.MethodGet && wantsHTML(r) {
+	if (where.kind == areaConsole || where.kind == areaDashboard) && fault.Of(err) == fault.Unauthenticated && r.Method == http.MethodGet && wantsHTML(r) {
 		x.err = err
 		s.loginPage(x, http.StatusUnauthorized)
 		return

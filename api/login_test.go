@@ -85,6 +85,10 @@ func TestBrowserWithoutLoginGetsAPage(t *testing.T) {
 	if a.status != 401 || !strings.Contains(string(a.body), "<form") || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
 		t.Errorf("GET / of a browser: got %d %s, want 401 with a page", a.status, a.body)
 	}
+	a = r.ask("", "GET", "/dashboard", "", "Accept", "text/html,*/*")
+	if a.status != 401 || !strings.Contains(string(a.body), "<form") {
+		t.Errorf("the dashboard in a browser without a login: %d %.100s, want the login page", a.status, a.body)
+	}
 	r.want("a program gets our shape", r.ask("", "GET", "/", "", "Accept", "*/*"), 401, "unauthenticated")
 	r.want("the API is not a page", r.ask("", "GET", "/api/overlays", "", "Accept", "text/html"), 401, "unauthenticated")
 	a = r.ask(ec.RoleUser, "GET", "/", "")
