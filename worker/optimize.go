@@ -241,5 +241,5 @@ func (q *search) result(ctx context.Context, run *engineRun, said *pyrun.Result,
 // status only, so its own code is at best as exact as the call's.
 func (q *search) explains(broken error, code string) bool {
 	own := gateway.ClassOf(broken).FailureCode()
-	return own != "" && (code == contracts.FailTemporary || code == contracts.FailProviderTerminal)
+	return own != "" && (code == own || code == contracts.FailTemporary || code == contracts.FailProviderTerminal)
 }

@@ -115,7 +115,8 @@ func TestFailureCodesOfASearch(t *testing.T) {
 		answer func(int, gateway.Call) (gateway.Reply, error)
 		change change
 		code   string
-		calls  int // at most, at the provider
+		calls  int    // at most, at the provider
+		says   string // part of the message; empty: whatever
 	}{
 		"R-WRK-09 crash":            {mode: "crash", code: contracts.FailTemporary},
 		"R-WRK-09 no output":        {mode: "silent", code: contracts.FailTemporary},
@@ -135,7 +136,7 @@ func TestFailureCodesOfASearch(t *testing.T) {
 		"R-WRK-06 server error":      {mode: "search", answer: fails(gateway.ClassServer, 500), code: contracts.FailTemporary, calls: 6 * 3},
 		"provider says 401":          {mode: "search", answer: fails(gateway.ClassAuth, 401), code: contracts.FailProviderTerminal, calls: 6},
 		"provider says 402":          {mode: "meta", answer: fails(gateway.ClassProviderQuota, 402), code: contracts.FailProviderTerminal, calls: 1},
-		"no model for the route":     {mode: "search", code: contracts.FailPolicyRefused, change: func(t *contracts.Task, _ *Config) { t.Request.ModelRoute = "nobody" }},
+		"no model for the route":     {mode: "search", code: contracts.FailPolicyRefused, says: "options.model_route", change: func(t *contracts.Task, _ *Config) { t.Request.ModelRoute = "nobody" }},
 		"R-WRK-07 empty source":      {mode: "search", code: contracts.FailInvalidSource, change: func(t *contracts.Task, _ *Config) { t.Request.SourceText = " \n" }},
 		"R-WRK-07 large source":      {mode: "search", code: contracts.FailInvalidSource, change: func(t *contracts.Task, _ *Config) { t.Request.SourceText = strings.Repeat("x", 70<<10) }},
 		"R-WRK-07 stale source":      {mode: "search", code: contracts.FailStaleSource, change: func(t *contracts.Task, _ *Config) { t.Request.SourceText += "x" }},
@@ -161,6 +162,9 @@ func TestFailureCodesOfASearch(t *testing.T) {
 			r := d.result(t)
 			if r.Status != contracts.JobFailed || r.FailureCode != c.code || r.FailureMessage == "" && c.code != "weird_thing" {
 				t.Errorf("got %s, %q (%s), want failed with %q", r.Status, r.FailureCode, r.FailureMessage, c.code)
+			}
+			if !strings.Contains(r.FailureMessage, c.says) {
+				t.Errorf("the message is %q, want it to name %q", r.FailureMessage, c.says)
 			}
 			if n := p.count(); n > c.calls {
 				t.Errorf("%d provider calls, want at most %d: 3 for one logical call", n, c.calls)

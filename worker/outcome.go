@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -67,8 +68,21 @@ func callFailure(ctx context.Context, err error) contracts.PromptLabJobResult {
 	case code == "":
 		return failed(contracts.FailTemporary, "a model call was given up")
 	default:
-		return failed(code, "model call: "+string(class))
+		return failed(code, callMessage(err))
 	}
+}
+
+// callMessage says how a call failed, in words of our own. A model that nobody
+// has configured is the caller's to correct, so that is said in full.
+func callMessage(err error) string {
+	var call *gateway.Error
+	switch {
+	case !errors.As(err, &call) || call.Reason == "":
+		return "model call: " + string(gateway.ClassOf(err))
+	case call.Reason == "no_model_for_route":
+		return "no configured model has the name or the route that the job asks for (options.model_route, models[].routes)"
+	}
+	return "model call: " + string(call.Class) + " (" + call.Reason + ")"
 }
 
 // stopped is the result of work whose context has ended. Only a time limit is
