@@ -59,8 +59,12 @@ lint: ## golangci-lint, pinned in tools/go.mod
 fmt: ## format the code
 	gofmt -w $$(git ls-files '*.go')
 
-crash: ## the store under a simulated disk; LONG=1 for the campaign
-	$(GO) test ./ec/store/crashtest -count=1 -v -run 'TestCampaign|TestShort' $(if $(LONG),-args -disks 1000000)
+CRASH_SHORT := -disks 30000 -flips 4000 -kills 200 -cuts 25
+CRASH_LONG := -deep -disks 1000000 -flips 100000 -kills 10000 -cuts 300
+crash: build ## power cuts, I/O faults, bit flips, kill -9: the store's proof in one line of figures (as root: real power cuts, too); LONG=1 for the campaign
+	@$(GO) test -c -o bin/crash.test ./ec/store/crashtest
+	@cd ec/store/crashtest && ../../../bin/crash.test -test.run '^(TestCrash|TestReal)' -test.parallel 16 -test.timeout $(if $(LONG),4h,10m) \
+	  -program $(abspath bin/promptlab) $(if $(LONG),$(CRASH_LONG),$(CRASH_SHORT)) $(if $(DISKS),-disks $(DISKS))
 
 kill: ## kill -9 worker, EC, Python and Redis at random moments; N rounds each
 	$(GO) test ./cmd/promptlab/e2e -count=1 -v -run TestKills -args -kills $(or $(N),50)

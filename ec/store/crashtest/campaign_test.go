@@ -35,7 +35,7 @@ type report struct {
 	kills      string
 	served     string
 	cuts       [2]string // as powerCuts says, in order
-	planted    [2]int // bugs that a real power cut showed, of how many
+	planted    [2]int    // bugs that a real power cut showed, of how many
 	violations int
 }
 
@@ -115,7 +115,7 @@ func TestCrash(t *testing.T) {
 		t.Run("cuts "+fs.name, func(t *testing.T) {
 			t.Parallel()
 			if why := fs.missing(); why != "" {
-				fmt.Fprintf(os.Stderr, "crash: NO REAL POWER CUTS ON %s: %s\n", strings.ToUpper(fs.name), why)
+				fmt.Fprintf(os.Stderr, "power cuts: NO REAL POWER CUTS ON %s: %s\n", strings.ToUpper(fs.name), why)
 				told.set(func(r *report) { r.cuts[i] = fmt.Sprintf("%s:skipped(%s)", fs.name, why) })
 				t.Skip(why)
 			}

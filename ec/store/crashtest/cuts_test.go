@@ -78,7 +78,7 @@ func (f realFS) mount(t *testing.T) (*disk, error) {
 	if err := sweep(os.TempDir()); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", mountPrefix, os.Getpid()))
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", mountPrefix, os.Getpid())) //nolint:usetesting // the name tells the next run whose it was
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func sweep(under string) error {
 		if err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			continue // not ours, or still at work
 		}
-		fmt.Fprintf(os.Stderr, "crash: clearing %s away, which process %d left\n", dir, pid)
+		fmt.Fprintf(os.Stderr, "power cuts: clearing %s away, which process %d left\n", dir, pid)
 		if err := clearAway(dir); err != nil {
 			return err
 		}

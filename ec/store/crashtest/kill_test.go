@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -43,10 +44,7 @@ func killRounds(t *testing.T, kills, lanes int) (acked int, err error) {
 	}
 	dirs := t.TempDir()
 	f, err := spread(lanes, next, func(l lane) (figures, error) {
-		dir, err := os.MkdirTemp(dirs, "lane-")
-		if err != nil {
-			return figures{}, err
-		}
+		dir := filepath.Join(dirs, fmt.Sprint(l.seed))
 		defer os.RemoveAll(dir)
 		n, err := killLane(dir, l.seed, l.kills)
 		return figures{acks: n}, err
