@@ -291,6 +291,7 @@ func (s *Store) publish(st *staged) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p, d := range st.docs {
+		delete(s.fresh, p)
 		k := s.docs[p]
 		k.pending, k.body, k.hash = true, d.Body, hashOf(d.Body)
 		k.version++

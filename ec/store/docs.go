@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -337,7 +336,7 @@ func (s *Store) look(p string) ([]byte, string, error) {
 		return nil, "", err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	body, err := io.ReadAll(io.LimitReader(f, MaxDocument+1))
+	body, err := fsx.ReadAll(f, MaxDocument+1)
 	if err != nil {
 		return nil, "", err
 	}

@@ -50,6 +50,7 @@ func (s *Store) Accept(p string, body []byte) {
 	d.pending, d.body = false, nil
 	d.version++
 	delete(s.pending, p)
+	delete(s.fresh, p)
 }
 
 // Rescan compares the watched folders with what is known and tells OnEdit of
@@ -61,6 +62,7 @@ func (s *Store) Rescan() error {
 }
 
 func (s *Store) rescan() error {
+	s.forget()
 	seen, err := s.watched()
 	if err != nil {
 		return s.poison(err)
@@ -92,31 +94,6 @@ func (s *Store) differs(p, at string) bool {
 		return false
 	}
 	return true
-}
-
-// learnWatched takes what lies in the watched folders at the start as known.
-func (s *Store) learnWatched() error {
-	seen, err := s.watched()
-	if err != nil {
-		return err
-	}
-	for _, p := range seen {
-		s.mu.Lock()
-		known := s.docs[p] != nil
-		s.mu.Unlock()
-		if known {
-			continue
-		}
-		_, at, err := s.look(p)
-		if err != nil {
-			return err
-		}
-		if at == blocked {
-			s.log.Warn("not a document, left alone", "path", p)
-		}
-		s.note(p, at)
-	}
-	return nil
 }
 
 // watched lists the files of the watched folders that may be documents.

@@ -19,6 +19,11 @@ func (s *Store) Read(p string) ([]byte, bool, error) {
 		defer s.mu.Unlock()
 		return bytes.Clone(d.body), d.body != nil, nil
 	}
+	if body, ok := s.fresh[p]; ok {
+		delete(s.fresh, p)
+		s.mu.Unlock()
+		return body, true, nil
+	}
 	s.mu.Unlock()
 	body, at, err := s.look(p)
 	if err != nil {

@@ -119,6 +119,7 @@ type Store struct {
 	docs    map[string]*doc
 	pending map[string]struct{} // documents not yet written behind
 	dirty   map[string]bool     // folders with names not yet synced
+	fresh   map[string][]byte   // texts read at the start, for their first reader
 	edits   []Edit              // to be told
 	err     error
 	closed  bool
@@ -179,6 +180,7 @@ func OpenHooked(cfg Config, h hook.Hooks) (*Store, error) {
 // checkpoints and returns nil. It returns at once, with the reason, when the
 // store is poisoned.
 func (s *Store) Run(ctx context.Context) error {
+	s.forget() // whoever wanted to read everything has done so
 	s.deliver()
 	behind, check, scan := time.NewTicker(s.cfg.WriteBehind), time.NewTicker(s.cfg.Checkpoint), time.NewTicker(s.cfg.Rescan)
 	defer behind.Stop()

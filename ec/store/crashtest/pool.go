@@ -76,7 +76,7 @@ func (u unit) run(h hook.Hooks) (figures, error) {
 	c := newChecker(h, script, u.seed)
 	c.flipStride = 1
 	if u.deep {
-		c.random, c.every, c.kills = 60, 25, 5
+		c.random, c.every, c.kills = 60, 100, 20
 	}
 	switch u.kind {
 	case unitCuts:

@@ -9,11 +9,13 @@
 package fsx
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -116,7 +118,35 @@ func ReadFile(f FS, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer r.Close() //nolint:errcheck // nothing was written
-	return io.ReadAll(r)
+	return ReadAll(r, -1)
+}
+
+// ReadAll reads to the end, but no more than limit bytes if that is not
+// negative. A reader that knows how much there is makes it cheaper.
+func ReadAll(r io.Reader, limit int64) ([]byte, error) {
+	size := int64(bytes.MinRead)
+	if k, ok := r.(interface{ Size() int64 }); ok {
+		size = k.Size()
+	}
+	if limit >= 0 {
+		r, size = io.LimitReader(r, limit), min(size, limit)
+	}
+	// Room for one byte more, so that the end is seen without growing. A length is
+	// only a hint, and a giant one is not believed.
+	b := make([]byte, 0, min(size, 1<<20)+1)
+	for {
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			return b, nil
+		}
+		if err != nil {
+			return b, err
+		}
+		if len(b) == cap(b) {
+			b = slices.Grow(b, bytes.MinRead)
+		}
+	}
 }
 
 // sameDir refuses a rename across folders: only one folder's names change in

@@ -17,6 +17,7 @@ import (
 // link, and files that are not regular are refused.
 type Root struct {
 	root *os.Root
+	dir  *os.File // the same folder, for the short way of reading; nil: always walk
 }
 
 // OpenRoot opens the folder dir and makes it, readable by its owner only, when
@@ -29,7 +30,11 @@ func OpenRoot(dir string) (*Root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open root folder: %w", err)
 	}
-	return &Root{root: r}, nil
+	d, err := r.Open(".")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open root folder: %w", err), r.Close())
+	}
+	return &Root{root: r, dir: d}, nil
 }
 
 // makeRoot makes dir and the folders above it, and lets the names of those that
@@ -67,7 +72,12 @@ func makeRoot(dir string) error {
 }
 
 // Close lets the folder go; open files stay usable.
-func (r *Root) Close() error { return r.root.Close() }
+func (r *Root) Close() error {
+	if r.dir == nil {
+		return r.root.Close()
+	}
+	return errors.Join(r.dir.Close(), r.root.Close())
+}
 
 // parent opens the folder of name. os.Root walks there, so that no link leads
 // out; the last segment is then used below it without following links.
@@ -167,15 +177,6 @@ func (r *Root) OpenAppend(name string) (File, error) {
 		return nil, err
 	}
 	return file{f}, nil
-}
-
-// Open opens a regular file for reading.
-func (r *Root) Open(name string) (io.ReadCloser, error) {
-	f, err := r.open("open", name, unix.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
 }
 
 // Stat looks at a name without following a symbolic link.

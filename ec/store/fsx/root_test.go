@@ -49,7 +49,9 @@ func get(t *testing.T, f fsx.FS, name string) string {
 // Both implementations keep one contract.
 func TestContract(t *testing.T) {
 	r, _ := root(t)
-	for name, f := range map[string]fsx.FS{"root": r, "simulated": disksim.New()} {
+	walking, _ := root(t)
+	fsx.WalkOnly(walking)
+	for name, f := range map[string]fsx.FS{"root": r, "root, walking": walking, "simulated": disksim.New()} {
 		t.Run(name, func(t *testing.T) {
 			want := func(what string, err, is error) {
 				t.Helper()
@@ -83,6 +85,15 @@ func TestContract(t *testing.T) {
 			want("append to nothing", err, fs.ErrNotExist)
 			_, err = f.Open("a/b")
 			want("open of a folder", err, fsx.ErrNotRegular)
+			_, err = f.Open("a/none")
+			want("open of nothing", err, fs.ErrNotExist)
+			_, err = f.Open("none/x")
+			want("open of nothing in nothing", err, fs.ErrNotExist)
+			put(t, f, "a/empty", "")
+			if got := get(t, f, "a/empty"); got != "" {
+				t.Errorf("an empty file reads %q", got)
+			}
+			want("remove", f.Remove("a/empty"), nil)
 			if f.Remove("a/b") == nil || f.Rename("a/x", "a/b/x") == nil {
 				t.Error("removed a folder, or renamed into another one")
 			}
@@ -108,7 +119,12 @@ func TestContract(t *testing.T) {
 
 // R-SEC-03
 func TestNoPathLeavesTheRoot(t *testing.T) {
-	r, dir := root(t)
+	t.Run("short way", func(t *testing.T) { r, dir := root(t); noPathLeaves(t, r, dir) })
+	t.Run("walking", func(t *testing.T) { r, dir := root(t); fsx.WalkOnly(r); noPathLeaves(t, r, dir) })
+}
+
+func noPathLeaves(t *testing.T, r *fsx.Root, dir string) {
+	t.Helper()
 	outside := filepath.Join(filepath.Dir(dir), "outside")
 	if err := errors.Join(os.Mkdir(outside, 0o700), os.WriteFile(filepath.Join(outside, "secret"), []byte("s"), 0o600),
 		os.Symlink(outside, filepath.Join(dir, "way")), os.Symlink(filepath.Join(outside, "secret"), filepath.Join(dir, "link")),

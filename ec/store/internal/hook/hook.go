@@ -8,6 +8,9 @@ type Hooks struct {
 	// Serial writes documents one after the other, so that one seed gives one
 	// order of calls.
 	Serial bool
+	// KeepAtStart bounds the texts that a start keeps for their first reader, in
+	// bytes; 0 is the usual bound.
+	KeepAtStart int64
 	// BeforePlace is called between the look at a document and its rename.
 	BeforePlace func(path string)
 }
