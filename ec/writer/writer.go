@@ -51,7 +51,8 @@ type Writer struct {
 	edits   chan store.Edit
 	done    chan struct{} // closed when Run has ended
 	metrics *metrics
-	stale   bool // index and metadata are behind the state
+	stale   bool            // index and metadata are behind the state
+	blocked map[string]bool // derived documents with something else in their place
 }
 
 type published struct {
@@ -83,7 +84,7 @@ func Open(cfg Config) (*Writer, error) {
 		cfg: cfg, state: state, queue: make(chan request), done: make(chan struct{}),
 		edits:   make(chan store.Edit, 64), // a burst of saved files; more are found by the next rescan
 		metrics: newMetrics(cfg.Metrics),
-		stale:   true,
+		stale:   true, blocked: map[string]bool{},
 	}
 	w.view.Store(&published{ec.NewView(state.Copy()), make(chan struct{})})
 	return w, nil
@@ -226,9 +227,14 @@ func (w *Writer) derive() error {
 	var c store.Change
 	for _, d := range w.View().Derived() {
 		now, ok, err := w.cfg.Store.Read(d.Path)
+		if fault.Of(err) == fault.Conflict { // a folder or a link is in its place
+			w.inTheWay(d.Path, err)
+			continue
+		}
 		if err != nil {
 			return err
 		}
+		delete(w.blocked, d.Path)
 		if !ok || string(now) != string(d.Body) {
 			c.Docs = append(c.Docs, store.Doc{Path: d.Path, Body: d.Body})
 		}
@@ -237,6 +243,15 @@ func (w *Writer) derive() error {
 		return nil
 	}
 	return w.cfg.Store.Commit([]store.Change{c})
+}
+
+// inTheWay tells once that something else lies where a derived document belongs.
+// Nobody needs the document to read the library, so that is no reason to end.
+func (w *Writer) inTheWay(path string, err error) {
+	if !w.blocked[path] {
+		w.blocked[path] = true
+		w.cfg.Log.Warn("a derived document cannot be written; move away what is in its place", "path", path, "error", err)
+	}
 }
 
 // external takes in a hand edit, or notes why it cannot.
