@@ -137,7 +137,10 @@ func remedy(cmd *cobra.Command, f *fault.Error) (todo string, code int) {
 			return "see what there is: " + p.CommandPath() + " list", Failed
 		}
 	case fault.Conflict, fault.PreconditionFailed:
-		if f.Code == "store_locked" {
+		switch f.Code {
+		case "path_conflict":
+			return "something else lies where a document belongs; the log and promptlab verify name it", Failed
+		case "store_locked":
 			return "a server runs on this home already: use that one, stop it first, or choose another home with --home DIR", Failed
 		}
 		return "it is not as it was; look at it again and repeat if you still want to", Failed
