@@ -39,7 +39,7 @@ func (b *bench) do(body ec.Body) (ec.Receipt, error) {
 func modelOverlays() map[string]*mOverlay {
 	const all = "chat room panel task"
 	return map[string]*mOverlay{
-		"a": {tokens: 300, surfaces: all, hard: "f"}, "b": {tokens: 300, surfaces: all, soft: "c"}, "c": {tokens: 300, surfaces: all},
+		"a": {tokens: 390, surfaces: all, hard: "f"}, "b": {tokens: 390, surfaces: all, soft: "c"}, "c": {tokens: 390, surfaces: all},
 		"d": {tokens: 440, surfaces: all}, "e": {tokens: 100, surfaces: all, hard: "h"}, "f": {tokens: 100, surfaces: all, hard: "a"},
 		"g": {tokens: 200, surfaces: "task prompt_advisor", advisor: true}, "h": {tokens: 60, surfaces: "chat", hard: "e"},
 		"i": {tokens: 50, surfaces: "post_task", post: true},
@@ -204,7 +204,7 @@ func (r *run) step(p place, id string) {
 
 func (r *run) edit(id string) {
 	o := r.m.overlays[id]
-	tokens := rapid.SampledFrom([]int{60, 300, 440}).Draw(r.T, "tokens")
+	tokens := rapid.SampledFrom([]int{60, 390, 440}).Draw(r.T, "tokens")
 	if o.archived || o.advisor || o.post || tokens == o.tokens {
 		return
 	}

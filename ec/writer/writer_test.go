@@ -198,6 +198,22 @@ func TestAuditAndLayout(t *testing.T) {
 	e := ectest.New(t)
 	j := e.Job(e.Lab(40), `{}`)
 	e.Must(ec.CancelJob{JobID: j.JobID})
+	session, err := contracts.OverlaySessionKey{WorkspaceID: "../w", SurfaceKind: contracts.SurfaceChat, SurfaceID: "a/b"}.Canonical("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, scope := range []contracts.OverlayPinScope{contracts.PinThread, contracts.PinWorkspace, contracts.PinUntilOff} {
+		e.Must(ec.PinOverlay{Key: session, OverlayID: "note-style", Scope: scope})
+	}
+	e.Must(ec.BuildPacket{Key: session, TurnID: "1"})
+	e.Must(ec.RecordTruth{Truth: contracts.OverlayRuntimeTruthSummary{SessionKey: session, Revision: 3, TurnID: "1"}})
+	e.Must(ec.PreparePlan{Key: session, Request: contracts.OverlayReanswerPlanRequest{
+		SelectedMessageIDs: contracts.List[string]{"m"}, ContextMode: "clean_context", OverrideMode: contracts.OverrideUseActive,
+	}})
+	e.Must(ec.PutModeratorDefaults{Defaults: contracts.ModeratorDefaults{ModeratorID: "m", AppliesTo: "both", OverlayIDs: contracts.List[contracts.OverlayID]{"note-style"}}})
+	e.Must(ec.SubmitFeedback{Feedback: contracts.OverlayFeedback{
+		FeedbackID: contracts.DeriveID("f", "feedback", 0), OverlayID: "note-style", WorkspaceID: "../w", SessionKey: session, ResponseRating: "positive",
+	}})
 	e.Restart()
 	paths, err := e.Store.List("")
 	if err != nil {
@@ -206,6 +222,9 @@ func TestAuditAndLayout(t *testing.T) {
 	allowed := []string{
 		"system/overlays/templates/", "system/overlays/history/", "system/overlays/index.json", "system/overlays/metadata.json",
 		"system/keys.json", "system/prompt_lab/feature_flags.json", "system/prompt_lab/worker/queue/failed/", "system/prompt_lab/datasets/", "system/audit/",
+		"system/overlays/sessions/" + session.FileName() + ".json", "system/overlays/sessions/" + session.FileName() + ".truth.json",
+		"system/overlays/pins/global.json", "system/overlays/pins/workspace/~", "system/overlays/reanswer_plans/",
+		"system/overlays/extensions/defaults.json", "signals/doc17/overlay_feedback.jsonl",
 	}
 	for _, p := range paths {
 		ok := false
