@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func (f realFS) missing() string {
 			return "the kernel has no " + f.name
 		}
 	}
-	for _, tool := range []struct{ name, pkg string }{{f.mkfs[0], f.pkg}, {"mount", "mount"}, {"umount", "mount"}} {
+	for _, tool := range []struct{ name, pkg string }{{f.mkfs[0], f.pkg}, {"mount", "mount"}, {"umount", "mount"}, {"losetup", "mount"}} {
 		if _, err := exec.LookPath(tool.name); err != nil {
 			return tool.name + " is missing: package " + tool.pkg
 		}
@@ -136,8 +137,14 @@ func command(args ...string) error {
 	return nil
 }
 
+// sweeping is held by the one that sweeps: the file systems are mounted side by
+// side.
+var sweeping sync.Mutex
+
 // sweep clears away what a run that was killed has left mounted.
 func sweep(under string) error {
+	sweeping.Lock()
+	defer sweeping.Unlock()
 	left, err := filepath.Glob(filepath.Join(under, mountPrefix+"*"))
 	if err != nil {
 		return err
@@ -156,7 +163,8 @@ func sweep(under string) error {
 	return nil
 }
 
-// clearAway unmounts what is mounted in a folder, as often as it is, and removes it.
+// clearAway unmounts what is mounted in a folder, as often as it is, lets the
+// loop devices of its image go, and removes it.
 func clearAway(dir string) error {
 	at := filepath.Join(dir, "mnt")
 	for range 10 {
@@ -165,15 +173,38 @@ func clearAway(dir string) error {
 			return err
 		}
 		if !strings.Contains(string(mounts), " "+at+" ") {
-			return os.RemoveAll(dir)
+			return errors.Join(looseLoops(filepath.Join(dir, "image")), os.RemoveAll(dir))
 		}
-		if err := unix.Unmount(at, 0); err != nil {
-			if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
+		// EINVAL: it went away in this moment.
+		if err := unix.Unmount(at, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+			if err := unix.Unmount(at, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 				return fmt.Errorf("unmount %s: %w", at, err)
 			}
 		}
 	}
 	return fmt.Errorf("%s is mounted again and again", at)
+}
+
+// looseLoops lets the loop devices of an image go. Those of a mount go with it;
+// one stays when mount was killed between the two.
+func looseLoops(image string) error {
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil || strings.TrimSpace(string(b)) != image { // it has gone, or is somebody else's
+			continue
+		}
+		dev, _, _ := strings.Cut(strings.TrimPrefix(f, "/sys/block/"), "/")
+		if err := command("losetup", "-d", "/dev/"+dev); err != nil {
+			if _, again := os.Stat(f); again == nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // rounds cuts the power of a fresh file system so many times while a child
@@ -296,11 +327,21 @@ func TestRealMountsOfAKilledRunAreClearedAway(t *testing.T) {
 		command(append(f.mkfs, d.image)...), d.attach()); err != nil {
 		t.Fatal(errors.Join(err, clearAway(dir)))
 	}
+	loose := filepath.Join(under, fmt.Sprintf("%s%d-z", mountPrefix, dead.ProcessState.Pid()))
+	image := filepath.Join(loose, "image")
+	if err := errors.Join(os.Mkdir(loose, 0o700), os.WriteFile(image, nil, 0o600), os.Truncate(image, f.size), command("losetup", "-f", image)); err != nil {
+		t.Fatal(errors.Join(err, clearAway(loose)))
+	}
 	if err := sweep(under); err != nil {
 		t.Fatal(errors.Join(err, clearAway(dir)))
 	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder of a dead process is still there: %v", err)
+	for _, dir := range []string{dir, loose} {
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the folder of a dead process is still there: %s, %v", dir, err)
+		}
+	}
+	if out, err := exec.Command("losetup", "-a").Output(); err != nil || strings.Contains(string(out), under) {
+		t.Errorf("losetup -a gives %s, %v", out, err)
 	}
 	if _, err := os.Stat(mine); err != nil {
 		t.Errorf("the folder of a process at work is gone: %v", err)
