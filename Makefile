@@ -28,7 +28,7 @@ build: ## write bin/promptlab
 	$(GO) build -trimpath -o bin/promptlab ./cmd/promptlab
 
 demo: setup build ## run the main job end to end on the embedded default and show the outcome
-	@PROMPTLAB_PYTHON=$(abspath $(VENV))/bin/python bin/promptlab demo --exit
+	@PROMPTLAB_PYTHON="$$(cd "$(VENV)" && pwd)/bin/python" bin/promptlab demo --exit
 
 test: system setup other-server build test-python test-ts check race ## install what is needed, run every test
 
@@ -64,7 +64,7 @@ CRASH_LONG := -deep -disks 1000000 -flips 100000 -kills 10000 -cuts 300
 crash: build ## power cuts, I/O faults, bit flips, kill -9: the store's proof in one line of figures (as root: real power cuts, too); LONG=1 for the campaign
 	@$(GO) test -c -o bin/crash.test ./ec/store/crashtest
 	@cd ec/store/crashtest && ../../../bin/crash.test -test.run '^(TestCrash|TestReal)' -test.parallel 16 -test.timeout $(if $(LONG),4h,10m) \
-	  -program $(abspath bin/promptlab) $(if $(LONG),$(CRASH_LONG),$(CRASH_SHORT)) $(if $(DISKS),-disks $(DISKS))
+	  -program "$(CURDIR)/bin/promptlab" $(if $(LONG),$(CRASH_LONG),$(CRASH_SHORT)) $(if $(DISKS),-disks $(DISKS))
 
 kill: ## kill -9 worker, EC, Python and Redis at random moments; N rounds each
 	$(GO) test ./cmd/promptlab/e2e -count=1 -v -run TestKills -args -kills $(or $(N),50)
