@@ -63,9 +63,7 @@ func (b block) marked() bool {
 // overlayLike says whether a block looks like an overlay file.
 func (b block) overlayLike() bool {
 	h, _, found := cutHeader(b.text)
-	_, id := h.get("id")
-	_, class := h.get("artifact_class")
-	return found && id && class
+	return found && h.has("id") && h.has("artifact_class")
 }
 
 // mostExamples is how many examples of a document are named one by one.

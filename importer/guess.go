@@ -58,8 +58,9 @@ func latin(r rune) string {
 	return ""
 }
 
-// idFor makes an id that nothing in taken has. A word says what was changed.
-func idFor(d draft, taken map[contracts.OverlayID]bool) (contracts.OverlayID, string) {
+// idFor makes an id that nothing in taken has; next remembers which number comes
+// next for a name. A word says what was changed.
+func idFor(d draft, taken map[contracts.OverlayID]bool, next map[string]int) (contracts.OverlayID, string) {
 	base, word := slug(d.name), ""
 	if base == "" {
 		base = "imported-" + contracts.Hash(d.body)[:8]
@@ -72,7 +73,8 @@ func idFor(d draft, taken map[contracts.OverlayID]bool) (contracts.OverlayID, st
 		base, word = base+"-imported", fmt.Sprintf("the id %s belongs to a preset; another is proposed", base)
 	}
 	id := contracts.OverlayID(base)
-	for n := 2; taken[id]; n++ {
+	for n := max(2, next[base]); taken[id]; n++ {
+		next[base] = n + 1
 		id = contracts.OverlayID(fmt.Sprintf("%s-%d", base, n))
 		word = fmt.Sprintf("the id %s is taken by another file of this import; a number makes it unique", base)
 	}

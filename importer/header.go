@@ -3,6 +3,7 @@ package importer
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -35,13 +36,8 @@ type header struct {
 	notes   []string
 }
 
-func (h header) get(key string) (entry, bool) {
-	for _, e := range h.entries {
-		if strings.EqualFold(e.key, key) {
-			return e, true
-		}
-	}
-	return entry{}, false
+func (h header) has(key string) bool {
+	return slices.ContainsFunc(h.entries, func(e entry) bool { return strings.EqualFold(e.key, key) })
 }
 
 var keyLine = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]{0,63})[ \t]*:(?:[ \t]+(.*))?$`)

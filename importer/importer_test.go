@@ -22,7 +22,7 @@ func fixtures(t *testing.T) []File {
 	t.Helper()
 	var out []File
 	err := filepath.WalkDir("testdata", func(p string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() && (d.Name() == "golden" || d.Name() == "fuzz") {
+		if err != nil || d.IsDir() && (d.Name() == "golden" || d.Name() == "fuzz" || d.Name() == "rapid") {
 			return filepath.SkipDir
 		}
 		if d.IsDir() {
@@ -256,6 +256,14 @@ func TestConflictsWithTheLibraryAreNamed(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an overlay that the library excludes is told so", func(t *testing.T) {
+		rival := overlayFM("rival")
+		rival.ConflictsWith = contracts.List[contracts.OverlayID]{"mine"}
+		p := Plan(file, Options{Library: []Known{{Frontmatter: rival}}}).Files[0].Overlays[0]
+		if len(p.Errors) != 1 || !strings.Contains(p.Errors[0].Message, "leaves out rival") {
+			t.Errorf("got errors %v, want one that names rival", p.Errors)
+		}
+	})
 	t.Run("a pair that excludes each other is not promised", func(t *testing.T) {
 		a, b := overlayFM("a-one"), overlayFM("b-two")
 		a.ConflictsWith, b.ConflictsWith = contracts.List[contracts.OverlayID]{"b-two"}, contracts.List[contracts.OverlayID]{"a-one"}
@@ -289,7 +297,7 @@ func TestTheChosenClassWins(t *testing.T) {
 }
 
 func TestManyBlocksStayCheap(t *testing.T) {
-	r := one("a.md", strings.Repeat("```\n", MaxText/4)+"")
+	r := one("a.md", strings.Repeat("```\n", MaxText/4))
 	if r.Refused == "" && len(r.Overlays) != 1 {
 		t.Errorf("got %d overlays", len(r.Overlays))
 	}
@@ -297,7 +305,11 @@ func TestManyBlocksStayCheap(t *testing.T) {
 	for i := range 2000 {
 		files = append(files, File{Path: fmt.Sprintf("d/%04d/rule.md", i), Data: []byte("Do it.\n")})
 	}
-	if rep := Plan(files, Options{}); len(rep.Files) != 2000 {
-		t.Errorf("got %d files, want 2000", len(rep.Files))
+	ids := map[contracts.OverlayID]bool{}
+	for _, f := range Plan(files, Options{}).Files {
+		ids[f.Overlays[0].Frontmatter.ID] = true
+	}
+	if len(ids) != 2000 || !ids["rule-2000"] {
+		t.Errorf("2000 files of one name give %d ids, want 2000 up to rule-2000", len(ids))
 	}
 }

@@ -153,7 +153,7 @@ func installable(text, heading string) draft {
 	} else if h, body, found := cutHeader(text); found {
 		d := draft{name: heading, title: firstHeading(body), body: body}
 		d.take(h, func(entry) string { return "" })
-		if _, own := h.get("artifact_class"); own {
+		if h.has("artifact_class") {
 			d.note("the block's header is not a valid overlay header, so only what is clear was taken from it (" + clip(err.Error()) + ")")
 		}
 		return d

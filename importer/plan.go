@@ -18,7 +18,7 @@ import (
 func Plan(files []File, o Options) Report {
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	p := plan{o: o, taken: map[contracts.OverlayID]bool{}, known: map[contracts.OverlayID]Known{}}
+	p := plan{o: o, taken: map[contracts.OverlayID]bool{}, known: map[contracts.OverlayID]Known{}, next: map[string]int{}}
 	for _, k := range o.Library {
 		p.known[k.Frontmatter.ID] = k
 	}
@@ -95,6 +95,9 @@ type plan struct {
 	byID  map[contracts.OverlayID]*Proposal
 	alias map[string]contracts.OverlayID
 	self  *Proposal // the one that is judged: it is not part of the library
+
+	next   map[string]int // the number to try next for an id that is taken
+	rivals []Known        // what names a hard conflict
 }
 
 // name gives the drafts of a file their ids.
@@ -106,7 +109,7 @@ func (p *plan) name(r *reading, exactOnes bool) {
 		case d.exact:
 			p.taken[d.fm.ID] = true
 		default:
-			id, word := idFor(*d, p.taken)
+			id, word := idFor(*d, p.taken, p.next)
 			if word != "" {
 				d.note(word)
 			}
@@ -192,6 +195,9 @@ func placeholders(body string) []string {
 func (p *plan) index() {
 	p.byID, p.alias = map[contracts.OverlayID]*Proposal{}, map[string]contracts.OverlayID{}
 	for _, k := range p.o.Library {
+		if len(k.Frontmatter.ConflictsWith) > 0 {
+			p.rivals = append(p.rivals, k)
+		}
 		for _, a := range k.Frontmatter.DeprecatedAliases {
 			p.alias[a] = k.Frontmatter.ID
 		}
@@ -206,6 +212,9 @@ func (p *plan) index() {
 			continue
 		}
 		p.byID[id] = pr
+		if _, there := p.known[id]; !there && len(pr.Frontmatter.ConflictsWith) > 0 {
+			p.rivals = append(p.rivals, Known{Frontmatter: pr.Frontmatter})
+		}
 		for _, a := range pr.Frontmatter.DeprecatedAliases {
 			if _, taken := p.alias[a]; !taken {
 				p.alias[a] = id
@@ -262,8 +271,8 @@ func same(old Known, pr *Proposal) bool {
 	return string(frontmatter.Format(fm, old.Body)) == string(frontmatter.Format(pr.Frontmatter, pr.Body))
 }
 
-// Frontmatter, AliasOwner and Each make the plan the library that lint looks at:
-// what is there, and what is proposed beside the one that is judged.
+// Frontmatter gives a header. With AliasOwner and Each it makes the plan the library
+// that lint looks at: what is there, and what is proposed beside the one judged.
 func (p *plan) Frontmatter(id contracts.OverlayID) (fm contracts.OverlayTemplateFrontmatter, archived, ok bool) {
 	if k, there := p.known[id]; there {
 		return k.Frontmatter, k.Archived, true
@@ -280,15 +289,12 @@ func (p *plan) AliasOwner(alias string) (contracts.OverlayID, bool) {
 	return id, ok
 }
 
-// Each calls fn for everything there and everything proposed.
+// Each calls fn for what names a hard conflict, there or proposed. That is all lint
+// goes through a library for; to go through everything for each of thousands of
+// proposals would take minutes.
 func (p *plan) Each(fn func(fm contracts.OverlayTemplateFrontmatter, archived bool) bool) {
-	for _, k := range p.o.Library {
-		if !fn(k.Frontmatter, k.Archived) {
-			return
-		}
-	}
-	for _, pr := range p.all {
-		if _, there := p.known[pr.Frontmatter.ID]; !there && pr != p.self && !fn(pr.Frontmatter, false) {
+	for _, k := range p.rivals {
+		if k.Frontmatter.ID != p.self.Frontmatter.ID && !fn(k.Frontmatter, k.Archived) {
 			return
 		}
 	}
