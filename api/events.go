@@ -7,11 +7,13 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/ec"
 	"github.com/elnor/promptlab/internal/fault"
 	"github.com/elnor/promptlab/internal/life"
 )
@@ -35,6 +37,11 @@ func (s *Server) eventRoutes() {
 }
 
 func (s *Server) events(w http.ResponseWriter, r *http.Request, q values) error {
+	return s.follow(w, r, q, func(contracts.LiveEvent) bool { return true })
+}
+
+// follow answers with those events that somebody wants to hear of.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, q values, want func(contracts.LiveEvent) bool) error {
 	after := q.number("after")
 	if last := r.Header.Get("Last-Event-ID"); last != "" { // a reconnect knows better than its address
 		n, err := strconv.ParseUint(last, 10, 63)
@@ -45,7 +52,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, q values) error 
 	}
 	accept := r.Header.Get("Accept")
 	if strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/event-stream") {
-		return writeJSON(w, http.StatusOK, EventList{Items: s.cfg.Feed.After(after)})
+		unwanted := func(e contracts.LiveEvent) bool { return !want(e) }
+		return writeJSON(w, http.StatusOK, EventList{Items: slices.DeleteFunc(s.cfg.Feed.After(after), unwanted)})
 	}
 	select {
 	case s.streams <- struct{}{}:
@@ -55,20 +63,23 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, q values) error 
 	}
 	s.meters.streams.Inc()
 	defer s.meters.streams.Dec()
-	return s.stream(w, r, after)
+	return s.stream(w, r, after, want)
 }
 
 // stream writes events until the client goes, the server stops, or the feed
 // ends. What is written cannot be taken back, so it returns no error after the
 // first byte.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, after uint64) error {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, after uint64, want func(contracts.LiveEvent) bool) error {
 	ctx, cancel := untilStopping(r.Context())
 	defer cancel()
-	out := &eventWriter{w: w, rc: http.NewResponseController(w)}
+	out := &eventWriter{w: w, rc: http.NewResponseController(w), want: want}
 	defer func() { _ = out.rc.SetWriteDeadline(time.Time{}) }() // the connection may carry on
 	w.Header().Set("Content-Type", "text/event-stream")
 	out.text("retry: 1000\n\n")
 	for out.err == nil && ctx.Err() == nil {
+		if exchangeOf(ctx).role == ec.RoleSeam {
+			s.heard() // who listens is there
+		}
 		after = out.events(s.cfg.Feed.After(after), after)
 		out.flush()
 		turn, done := context.WithTimeout(ctx, heartbeat)
@@ -105,14 +116,19 @@ func untilStopping(ctx context.Context) (context.Context, context.CancelFunc) {
 // eventWriter writes the stream format. The first error stays, and nothing is
 // written after it.
 type eventWriter struct {
-	w   http.ResponseWriter
-	rc  *http.ResponseController
-	err error
+	w    http.ResponseWriter
+	rc   *http.ResponseController
+	want func(contracts.LiveEvent) bool
+	err  error
 }
 
 // events writes a batch and gives the new position.
 func (e *eventWriter) events(batch []contracts.LiveEvent, after uint64) uint64 {
 	for _, ev := range batch {
+		if !e.want(ev) {
+			after = max(after, ev.Seq)
+			continue
+		}
 		data, err := json.Marshal(ev)
 		if err != nil {
 			e.err = fmt.Errorf("encode event: %w", err)

@@ -22,13 +22,18 @@ import (
 // watch opens an event stream.
 func (r *rig) watch(path string, headers ...string) (*http.Response, *bufio.Reader) {
 	r.t.Helper()
+	return r.watchAs(ec.RoleUser, path, headers...)
+}
+
+func (r *rig) watchAs(role ec.Role, path string, headers ...string) (*http.Response, *bufio.Reader) {
+	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r.t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.addr+path, http.NoBody)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+token(ec.RoleUser))
+	req.Header.Set("Authorization", "Bearer "+token(role))
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}

@@ -258,7 +258,7 @@ func TestEveryWriteIsOneCommand(t *testing.T) { // R-CMD-02
 			t.Fatal("not the real EC")
 		}
 		rec.Env = env
-		c.Service = &rec
+		c.Service, c.Now = &rec, env.Clock.Now
 	})
 	commands := map[string]string{
 		"POST /api/overlays": "overlay.create", "PUT /api/overlays/:overlay_id": "overlay.update",
@@ -266,20 +266,36 @@ func TestEveryWriteIsOneCommand(t *testing.T) { // R-CMD-02
 		"POST /api/presets/install": "overlay.install_presets", "POST /api/prompt-lab/datasets": "dataset.create",
 		"POST /api/prompt-lab/jobs": "prompt_lab.create_job", "POST /api/prompt-lab/jobs/:job_id/cancel": "prompt_lab.cancel_job",
 		"PUT /api/flags": "flags.set", "POST /login": "",
+		"POST /api/overlay-sessions/:session_key/activate": "overlay.activate", "POST /api/overlay-sessions/:session_key/deactivate": "overlay.deactivate",
+		"POST /api/overlay-sessions/:session_key/clear": "session.clear", "POST /api/overlay-sessions/:session_key/pin": "overlay.pin",
+		"POST /api/overlay-sessions/:session_key/unpin": "overlay.unpin", "POST /api/overlay-sessions/:session_key/refresh": "overlay.request_refresh",
+		"POST /api/overlay-sessions/:session_key/bootstrap": "session.bootstrap", "POST /api/overlay-sessions/:session_key/reanswer-plan": "reanswer.prepare",
+		"POST /api/overlay-feedback": "overlay.submit_feedback", "POST /api/overlay-signals": "signals.append",
+		"PUT /api/moderator-defaults/:moderator_id": "defaults.put", "POST /internal/doc17/runtime-truth": "overlay.record_runtime_truth",
+		"POST /internal/doc17/session-events": "session.report_event",
 	}
 	r.want("a user's switch of flags", r.ask(ec.RoleUser, "PUT", "/api/flags", "{}"), 403, "forbidden")
 	if len(rec.sent) != 0 {
 		t.Errorf("a user's switch of flags reached EC: %v", rec.sent)
 	}
+	started := map[string]string{ // reads that may have to start something, which the reader does not: G-020, G-022
+		"GET /api/overlay-sessions/:session_key": "session.bootstrap", "GET /internal/doc17/overlay-packet": "session.consume_refresh",
+	}
 	for _, rt := range table() {
 		rec.sent = nil
-		role := ec.RoleUser
-		if rt.operator {
-			role = ec.RoleOperator
-		}
+		role := rt.role()
 		name := rt.method + " " + rt.path
 		r.ask(role, rt.method, rt.url(), rt.body, "Accept", "application/json", "Idempotency-Key", "key-1")
 		want, known := commands[name]
+		if own := started[name]; own != "" {
+			if len(rec.sent) != 1 || rec.sent[0].Body.Type() != own {
+				t.Errorf("the first %s sent %v, want one %s", name, rec.sent, own)
+			}
+			if r.ask(role, rt.method, rt.url(), ""); len(rec.sent) != 1 {
+				t.Errorf("the second %s sent a command again: %v", name, rec.sent[1:])
+			}
+			continue
+		}
 		switch {
 		case rt.writes() != known:
 			t.Errorf("%s is not in the table of commands", name)

@@ -96,7 +96,11 @@ func (s *Server) describe(o op) *huma.Operation {
 	}
 	for _, part := range strings.Split(o.path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
-			d.Parameters = append(d.Parameters, &huma.Param{Name: strings.TrimSuffix(name, "}"), In: "path", Required: true, Schema: &huma.Schema{Type: "string"}})
+			p := &huma.Param{Name: strings.TrimSuffix(name, "}"), In: "path", Required: true, Schema: &huma.Schema{Type: "string"}}
+			if p.Name == "session_key" {
+				p.Description = "The session's key: unpadded base64url of its JSON, keys sorted."
+			}
+			d.Parameters = append(d.Parameters, p)
 		}
 	}
 	for _, p := range o.query {
@@ -142,7 +146,13 @@ func (s *Server) describeAnswer(o op, d *huma.Operation) {
 		ok.Content[media] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
 	}
 	if o.etag {
-		ok.Headers = map[string]*huma.Param{"ETag": {Description: "Hash of the whole file, quoted.", Schema: &huma.Schema{Type: "string"}}}
+		ok.Headers = map[string]*huma.Param{"ETag": {Description: "The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes.", Schema: &huma.Schema{Type: "string"}}}
 	}
 	d.Responses[strconv.Itoa(o.status())] = ok
+	if o.repeat {
+		d.Responses[strconv.Itoa(http.StatusOK)] = &huma.Response{Description: "It was there already; nothing was made.", Content: ok.Content}
+	}
+	if o.id == "get-overlay-packet" {
+		d.Responses[strconv.Itoa(http.StatusNotModified)] = &huma.Response{Description: "The packet with the tag of If-None-Match is still the one."}
+	}
 }

@@ -123,11 +123,15 @@ func TestAnswersFitTheDocument(t *testing.T) {
 	}
 	for _, rt := range table() {
 		described := strings.NewReplacer("/", "~1").Replace(rt.path)
-		for _, name := range []string{"overlay_id", "dataset_ref", "job_id", "candidate_id"} {
+		for _, name := range []string{"overlay_id", "dataset_ref", "job_id", "candidate_id", "session_key", "moderator_id"} {
 			described = strings.ReplaceAll(described, ":"+name, "{"+name+"}")
 		}
 		place := described + "/" + strings.ToLower(rt.method)
-		a := r.ask(ec.RoleUser, rt.method, strings.ReplaceAll(rt.url(), "some-id", "note-style"), strings.ReplaceAll(rt.body, "some-id", "note-style"), "Accept", "application/json")
+		role := ec.RoleUser
+		if rt.seam {
+			role = ec.RoleSeam
+		}
+		a := r.ask(role, rt.method, strings.ReplaceAll(rt.url(), "some-id", "note-style"), strings.ReplaceAll(rt.body, "some-id", "note-style"), "Accept", "application/json")
 		if rt.writes() {
 			fits("request of "+place, at(place+"/requestBody/content/application~1json/schema"), []byte(rt.body))
 		}

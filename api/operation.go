@@ -14,6 +14,7 @@ import (
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
 	"github.com/elnor/promptlab/internal/fault"
+	"github.com/gin-gonic/gin"
 )
 
 // op describes an operation, for the router and for the document alike.
@@ -26,6 +27,8 @@ type op struct {
 	empty   bool    // a body may be left out
 	etag    bool    // answers carry an ETag; writes take If-Match
 	only    ec.Role // nobody else may, though the area lets them in
+	peer    bool    // bodies may hold fields of a later version
+	repeat  bool    // answers 200 where nothing was made, because it was there
 	public  bool    // no credentials
 	media   string  // of a successful answer; "" is application/json
 
@@ -57,6 +60,7 @@ func (c call[B]) command(body ec.Body, target string) ec.Command {
 type reply[O any] struct {
 	body   O
 	etag   string // without quotes
+	status int    // 0 is the operation's
 	cookie *http.Cookie
 }
 
@@ -85,7 +89,10 @@ func add[B, O any](s *Server, o op, h func(ctx context.Context, c call[B]) (repl
 		if res.etag != "" {
 			w.Header().Set("ETag", `"`+res.etag+`"`)
 		}
-		return writeJSON(w, o.status(), res.body)
+		if res.status == 0 {
+			res.status = o.status()
+		}
+		return writeJSON(w, res.status, res.body)
 	})
 }
 
@@ -101,30 +108,35 @@ func (o op) status() int {
 func (s *Server) register(o op, f func(w http.ResponseWriter, r *http.Request, q values) error) {
 	described := s.describe(o)
 	s.doc.OpenAPI().AddOperation(described)
-	s.doc.Adapter().Handle(described, func(hc huma.Context) {
-		c := humagin.Unwrap(hc)
-		w, r := c.Writer, c.Request
-		x := exchangeOf(r.Context())
-		x.route = o.path
-		for _, p := range c.Params {
-			r.SetPathValue(p.Key, p.Value)
-		}
-		if o.only != "" && x.role != o.only {
-			s.fail(w, r, wrongRole(x.role))
-			return
-		}
-		if err := checkPath(c.Params); err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		q, err := parseQuery(r.URL, o.query)
-		if err == nil {
-			err = f(w, r, q)
-		}
-		if err != nil {
-			s.fail(w, r, err)
-		}
-	})
+	s.doc.Adapter().Handle(described, func(hc huma.Context) { s.route(o, humagin.Unwrap(hc), f) })
+}
+
+// route is the way of every request from the router to its operation.
+func (s *Server) route(o op, c *gin.Context, f func(w http.ResponseWriter, r *http.Request, q values) error) {
+	w, r := c.Writer, c.Request
+	x := exchangeOf(r.Context())
+	x.route = o.path
+	for _, p := range c.Params {
+		r.SetPathValue(p.Key, p.Value)
+	}
+	if o.only != "" && x.role != o.only {
+		s.fail(w, r, wrongRole(x.role))
+		return
+	}
+	if x.role == ec.RoleSeam {
+		s.heard()
+	}
+	if err := checkPath(c.Params); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	q, err := parseQuery(r.URL, o.query)
+	if err == nil {
+		err = f(w, r, q)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+	}
 }
 
 func actorOf(r *http.Request) ec.Actor {
@@ -157,8 +169,10 @@ func (s *Server) headers(r *http.Request, o op, key, ifMatch *string) error {
 		details = append(details, fault.Detail{Field: "If-Match", Rule: "unexpected_header", Message: "is not taken here"})
 	case strings.Contains(match, ","):
 		details = append(details, fault.Detail{Field: "If-Match", Rule: "pattern", Message: "must be one entity tag"})
+	case strings.HasPrefix(match, "W/"):
+		*ifMatch = "weak" // matches nothing, which is its meaning
 	default:
-		*ifMatch = match // a weak or foreign tag matches nothing, which is its meaning
+		*ifMatch = match // a foreign tag matches nothing
 		if n := len(match); n >= 2 && match[0] == '"' && match[n-1] == '"' {
 			*ifMatch = match[1 : n-1]
 		}
@@ -195,13 +209,21 @@ func readBody[B any](w http.ResponseWriter, r *http.Request, o op, into *B) erro
 	}
 	switch {
 	case reads(r.Method) && len(raw) > 0:
-		return fault.New(fault.Malformed, "bad_request", "this request takes no body")
-	case reads(r.Method), o.empty && len(raw) == 0:
+		return errBody()
+	case reads(r.Method):
 		return nil
+	case o.empty && len(raw) == 0:
+		raw = []byte("{}") // every field has its default
 	}
-	*into, err = contracts.Decode[B](raw, contracts.Client)
+	mode := contracts.Client
+	if o.peer {
+		mode = contracts.Peer
+	}
+	*into, err = contracts.Decode[B](raw, mode)
 	return err //nolint:wrapcheck // a fault for the client
 }
+
+func errBody() error { return fault.New(fault.Malformed, "bad_request", "this request takes no body") }
 
 func writeJSON(w http.ResponseWriter, status int, body any) error {
 	b, err := json.Marshal(body)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"sort"
@@ -9,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/internal/fault"
 	"github.com/gin-gonic/gin"
 )
@@ -21,14 +23,15 @@ const (
 	paramInt
 )
 
-// param is a query parameter. Every one is optional.
+// param is a query parameter.
 type param struct {
-	name  string
-	kind  paramKind
-	enum  []string
-	max   int // code points of a string, largest number
-	deflt string
-	about string
+	name     string
+	kind     paramKind
+	enum     []string
+	max      int // code points of a string, largest number
+	required bool
+	deflt    string
+	about    string
 }
 
 // values are the query parameters of a request, all of them valid.
@@ -62,6 +65,8 @@ func parseQuery(u *url.URL, known []param) (values, error) {
 		given, there := q[p.name]
 		delete(q, p.name)
 		switch {
+		case !there && p.required:
+			bad(p.name, "required", "is missing")
 		case !there:
 			out[p.name] = p.deflt
 		case len(given) > 1:
@@ -132,7 +137,7 @@ func (p param) document() *huma.Param {
 			s.Enum = append(s.Enum, e)
 		}
 	}
-	return &huma.Param{Name: p.name, In: "query", Description: p.about, Schema: s}
+	return &huma.Param{Name: p.name, In: "query", Description: p.about, Required: p.required, Schema: s}
 }
 
 // printable makes a name of the client's fit for an error message.
@@ -143,10 +148,31 @@ func printable(name string) string {
 	return q[:min(len(q), most)]
 }
 
-// checkPath refuses ids that cannot be anybody's, so that they are not quoted.
+// inQuery turns the fault of a document into one of the parameters it came from.
+func inQuery(err error) error {
+	var f *fault.Error
+	if errors.As(err, &f) && len(f.Details) > 0 {
+		return badRequest(f.Details)
+	}
+	return err
+}
+
+// checkPath refuses ids that cannot be anybody's, so that they are not quoted,
+// and session keys that are none.
 func checkPath(params gin.Params) error {
 	for _, p := range params {
 		odd := func(r rune) bool { return r <= ' ' || r > '~' }
+		switch p.Key {
+		case "session_key":
+			if _, err := contracts.ParseSessionToken(p.Value); err != nil {
+				return err //nolint:wrapcheck // a fault for the client
+			}
+			continue
+		case "moderator_id": // somebody else's id: any text
+			if rule, _ := (param{max: 200}).check(p.Value); rule == "" && p.Value != "" {
+				continue
+			}
+		}
 		if p.Value == "" || len(p.Value) > 200 || strings.ContainsFunc(p.Value, odd) {
 			return fault.New(fault.NotFound, "not_found", "there is nothing with that id")
 		}

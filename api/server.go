@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -53,6 +54,11 @@ type Config struct {
 
 	Simulated bool // no model is configured: the simulator answers
 
+	// TruthInside says that a seam in this process will tell what happens to
+	// packets; Retrieval that similar cases can be looked up. Both may be nil.
+	TruthInside func() bool
+	Retrieval   func() bool
+
 	Ready   func(ctx context.Context) []Check
 	Metrics *prometheus.Registry
 	Log     *slog.Logger
@@ -73,6 +79,8 @@ type Server struct {
 	spec    []byte
 	meters  meters
 	streams chan struct{} // one place each open stream
+
+	seamSeen atomic.Int64 // when the seam was last here, in Unix nanoseconds
 
 	requestID *regexp.Regexp // what we take over from a client
 }
@@ -113,6 +121,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.doc = humagin.New(s.router, s.humaConfig())
 	s.overlayRoutes()
+	s.sessionRoutes()
+	s.signalRoutes()
+	s.seamRoutes()
 	s.labRoutes()
 	s.systemRoutes()
 	s.router.NoRoute(func(c *gin.Context) {

@@ -59,6 +59,262 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/moderator-defaults/{moderator_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read what a moderator brings along */
+        get: operations["get-moderator-defaults"];
+        /** Set what a moderator brings along, for sessions that start later */
+        put: operations["put-moderator-defaults"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-feedback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say what an overlay's work was like; the same id again answers 200 */
+        post: operations["submit-overlay-feedback"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-sessions/{session_key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a session; the first read starts it */
+        get: operations["get-overlay-session"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-sessions/{session_key}/activate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Turn an overlay on, from the next turn on */
+        post: operations["activate-overlay-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-sessions/{session_key}/bootstrap": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Start a session, with overlays of the session before it */
+        post: operations["bootstrap-overlay-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-sessions/{session_key}/clear": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Turn every overlay off at once; pins stay */
+        post: operations["clear-overlay-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-sessions/{session_key}/deactivate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Turn an overlay off; pins stay */
+        post: operations["deactivate-overlay-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-sessions/{session_key}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Say of each overlay why it is in the next packet or out of it */
+        get: operations["explain-overlay-session"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-sessions/{session_key}/pin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Pin an overlay, and turn it on here where it is off */
+        post: operations["pin-overlay-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-sessions/{session_key}/reanswer-plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Prepare a second answer to selected turns */
+        post: operations["prepare-reanswer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-sessions/{session_key}/refresh": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask for a packet built anew at the next turn */
+        post: operations["refresh-overlay-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-sessions/{session_key}/runtime-truth": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read what the last turn did with the overlays */
+        get: operations["get-runtime-truth"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-sessions/{session_key}/runtime-truth/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the receipts that are kept, oldest first */
+        get: operations["list-runtime-truth"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-sessions/{session_key}/unpin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Remove a pin; what is on stays on */
+        post: operations["unpin-overlay-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/overlay-signals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Report what a person did, from which an opinion may follow; the same id again answers 200 */
+        post: operations["append-overlay-signal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/overlays": {
         parameters: {
             query?: never;
@@ -318,6 +574,126 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/internal/doc17/brief-facts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What a running brief or a handoff says of a session
+         * @description Role seam only.
+         */
+        get: operations["get-brief-facts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/doc17/overlay-packet": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the next turn is to be composed with
+         * @description Role seam only.
+         */
+        get: operations["get-overlay-packet"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/doc17/registry-events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What happened to the library, in order
+         * @description Role seam only.
+         */
+        get: operations["list-registry-events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/doc17/runtime-truth": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report what was done with a packet
+         * @description Role seam only.
+         */
+        post: operations["record-runtime-truth"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/doc17/session-events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report a compaction, a trimmed packet or another model
+         * @description Role seam only.
+         */
+        post: operations["report-session-event"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/doc17/session-notices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Which packets are out of date, as it happens: server-sent events, or with Accept: application/json the list so far
+         * @description Role seam only.
+         */
+        get: operations["session-notices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/login": {
         parameters: {
             query?: never;
@@ -403,6 +779,37 @@ export interface components {
             message: string;
             request_id: string;
             retryable: boolean;
+        };
+        ActiveOverlay: {
+            /** Format: date-time */
+            activated_at: string;
+            /** @default user */
+            activated_by?: string;
+            /** Format: uuid */
+            activation_id: string;
+            /** @default true */
+            active_for_surface?: boolean;
+            /**
+             * @default live_overlay
+             * @enum {string}
+             */
+            artifact_class?: "live_overlay" | "advisor_protocol" | "post_task_template";
+            /** Format: uuid */
+            candidate_id?: string;
+            /** @enum {string} */
+            inert_reason?: "surface_unsupported" | "hard_conflict" | "hard_budget" | "overlay_limit";
+            note?: string;
+            one_dispatch?: boolean;
+            overlay_body_hash: string;
+            overlay_id: string;
+            /** @default [] */
+            pin_scopes?: ("thread" | "workspace" | "until_off")[];
+            /** @default 10 */
+            priority_rank?: number;
+            /** @enum {string} */
+            requested_scope?: "thread" | "workspace" | "until_off";
+            /** @enum {string} */
+            source: "manual" | "recommended" | "workspace_pin" | "global_pin" | "room_default" | "moderator_default" | "task_default" | "candidate_canary";
         };
         Dataset: {
             content_hash: string;
@@ -593,6 +1000,23 @@ export interface components {
             /** @default 42 */
             seed?: number;
         };
+        InputModeratorDefaults: {
+            /**
+             * @default both
+             * @enum {string}
+             */
+            applies_to?: "rooms" | "panels" | "both";
+            moderator_id: string;
+            /** @default [] */
+            overlay_ids?: string[];
+            /**
+             * Format: date-time
+             * @description Set by the server; a client may leave it out.
+             */
+            updated_at?: string;
+            /** @default user */
+            updated_by?: string;
+        };
         InputOptimizerInfo: {
             engine: string;
             name: string;
@@ -601,6 +1025,62 @@ export interface components {
             /** @default 0 */
             tried?: number;
             version: string;
+        };
+        InputOverlayFeedback: {
+            /** @default [] */
+            active_overlay_ids?: string[];
+            comment?: string;
+            /**
+             * Format: date-time
+             * @description Set by the server; a client may leave it out.
+             */
+            created_at?: string;
+            /** @enum {string} */
+            failure_category?: "ignored_instructions" | "missed_context" | "hallucination_or_format_error" | "too_verbose" | "wrong_mode" | "other";
+            /** Format: uuid */
+            feedback_id: string;
+            /** Format: uuid */
+            group_id?: string;
+            /** @enum {string} */
+            overlay_helpfulness_rating?: "helpful" | "not_helpful";
+            overlay_id: string;
+            /** @enum {string} */
+            response_rating?: "positive" | "negative" | "neutral";
+            session_key: components["schemas"]["InputOverlaySessionKey"];
+            thread_id?: string;
+            workspace_id: string;
+        };
+        InputOverlaySessionKey: {
+            room_id?: string;
+            surface_id: string;
+            /** @enum {string} */
+            surface_kind: "chat" | "room" | "panel" | "task";
+            task_id?: string;
+            thread_id?: string;
+            workspace_id: string;
+        };
+        InputOverlaySignal: {
+            /** @default [] */
+            active_overlay_ids?: string[];
+            /** @default false */
+            apply_metrics?: boolean;
+            /**
+             * @description Set by the server; a client may leave it out.
+             * @enum {string}
+             */
+            confidence?: "high" | "low";
+            /**
+             * Format: date-time
+             * @description Set by the server; a client may leave it out.
+             */
+            created_at?: string;
+            /** @enum {string} */
+            kind: "correction_followup" | "manual_abort" | "apply_with_edits" | "retry_other_overlays" | "model_switch" | "zero_copy";
+            measure?: number;
+            session_key: components["schemas"]["InputOverlaySessionKey"];
+            /** Format: uuid */
+            signal_id: string;
+            turn_id?: string;
         };
         InputOverlayTemplateFrontmatter: {
             /** @enum {string} */
@@ -816,6 +1296,20 @@ export interface components {
             status?: string;
             type: string;
         };
+        ModeratorDefaults: {
+            /**
+             * @default both
+             * @enum {string}
+             */
+            applies_to?: "rooms" | "panels" | "both";
+            moderator_id: string;
+            /** @default [] */
+            overlay_ids?: string[];
+            /** Format: date-time */
+            updated_at: string;
+            /** @default user */
+            updated_by?: string;
+        };
         OptimizerInfo: {
             engine: string;
             name: string;
@@ -825,10 +1319,79 @@ export interface components {
             tried?: number;
             version: string;
         };
+        OverlayActivateRequest: {
+            overlay_id: string;
+            /** @default false */
+            override_limit?: boolean;
+            /** @enum {string} */
+            pin_scope?: "thread" | "workspace" | "until_off";
+            /**
+             * @default manual
+             * @enum {string}
+             */
+            source?: "manual" | "recommended" | "workspace_pin" | "global_pin" | "room_default" | "moderator_default" | "task_default" | "candidate_canary";
+        };
+        OverlayBootstrapRequest: {
+            carry_from?: components["schemas"]["OverlaySessionKey"];
+            /** @default [] */
+            carry_overlay_ids?: string[];
+        };
+        OverlayBriefFacts: {
+            active_overlay_ids: string[];
+            candidate_ids: string[];
+            evidence_labels: {
+                [key: string]: "no_local_evidence" | "promising" | "established" | "needs_tuning";
+            };
+            /** Format: uuid */
+            prompt_recipe_id?: string;
+            revision: number;
+            session_key: components["schemas"]["OverlaySessionKey"];
+        };
+        OverlayDeactivateRequest: {
+            overlay_id: string;
+        };
         OverlayDetail: {
             metadata: components["schemas"]["OverlayMetadata"];
             record: components["schemas"]["OverlayTemplateRecord"];
             warnings: components["schemas"]["Warning"][];
+        };
+        OverlayDispatchOverride: {
+            /** @default true */
+            clear_after_dispatch?: boolean;
+            /**
+             * @default none
+             * @enum {string}
+             */
+            mode?: "none" | "use_active_overlays" | "one_time_overlay_only" | "use_active_plus_one_time_overlay";
+            /** @default [] */
+            overlay_ids?: string[];
+            /** @enum {string} */
+            refresh_reason?: "manual" | "model_switch" | "compaction" | "packet_trim" | "session_rehydrate" | "activation_change" | "deactivation_change";
+        };
+        OverlayExplanation: {
+            body_hash?: string;
+            code: string;
+            in: boolean;
+            /** @enum {string} */
+            last_turn?: "applied" | "dropped";
+            overlay_id: string;
+            /** @default [] */
+            pin_scopes?: ("thread" | "workspace" | "until_off")[];
+            sentence: string;
+            /** @enum {string} */
+            source?: "manual" | "recommended" | "workspace_pin" | "global_pin" | "room_default" | "moderator_default" | "task_default" | "candidate_canary";
+            title: string;
+            tokens: number;
+        };
+        OverlayExplanations: {
+            hard_budget: number;
+            items: components["schemas"]["OverlayExplanation"][];
+            packet_hash?: string;
+            revision: number;
+            session_key: components["schemas"]["OverlaySessionKey"];
+            soft_budget: number;
+            total_tokens: number;
+            warnings: string[];
         };
         OverlayIndexEntry: {
             /** @default false */
@@ -879,6 +1442,194 @@ export interface components {
             risk_flags?: string[];
             /** @default [] */
             structure_labels?: string[];
+        };
+        OverlayPinRequest: {
+            overlay_id: string;
+            /** @enum {string} */
+            pin_scope: "thread" | "workspace" | "until_off";
+        };
+        OverlayPromptBlock: {
+            /** @enum {string} */
+            artifact_class: "live_overlay" | "advisor_protocol" | "post_task_template";
+            body: string;
+            body_hash: string;
+            /** Format: uuid */
+            candidate_id?: string;
+            overlay_id: string;
+            /** @enum {string} */
+            position_hint: "after_workspace_before_heuristic";
+            priority_rank: number;
+            /** @enum {string} */
+            source: "manual" | "recommended" | "workspace_pin" | "global_pin" | "room_default" | "moderator_default" | "task_default" | "candidate_canary";
+            title: string;
+            token_estimate: number;
+        };
+        OverlayPromptPacket: {
+            dropped?: {
+                [key: string]: "hard_budget" | "archived" | "hard_conflict" | "surface_unsupported" | "packet_unavailable" | "seam_policy";
+            };
+            /** @default 0 */
+            estimated_total_tokens?: number;
+            /** Format: date-time */
+            generated_at: string;
+            /** @default 1200 */
+            hard_budget?: number;
+            /** @default [] */
+            overlay_blocks?: components["schemas"]["OverlayPromptBlock"][];
+            /** @enum {string} */
+            override_mode?: "none" | "use_active_overlays" | "one_time_overlay_only" | "use_active_plus_one_time_overlay";
+            packet_hash: string;
+            /** Format: uuid */
+            reanswer_plan_id?: string;
+            /** @enum {string} */
+            refresh_reason?: "manual" | "model_switch" | "compaction" | "packet_trim" | "session_rehydrate" | "activation_change" | "deactivation_change";
+            requested_overlay_ids: string[];
+            revision: number;
+            session_key: components["schemas"]["OverlaySessionKey"];
+            /** @default 800 */
+            soft_budget?: number;
+            /** @default [] */
+            warnings?: string[];
+        };
+        OverlayReanswerPlan: {
+            /**
+             * @default selected_turns_only
+             * @enum {string}
+             */
+            context_mode?: "clean_context" | "selected_turns_only" | "thread_plus_selected";
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            expires_at: string;
+            /** @default false */
+            keep_overlay_active_after_dispatch?: boolean;
+            overlay_override: components["schemas"]["OverlayDispatchOverride"];
+            /** Format: uuid */
+            plan_id: string;
+            /** @default Re-answer the selected turns using the selected overlay constraints. */
+            prompt_seed?: string;
+            selected_message_ids: string[];
+            session_key: components["schemas"]["OverlaySessionKey"];
+        };
+        OverlayReanswerPlanRequest: {
+            /**
+             * @default selected_turns_only
+             * @enum {string}
+             */
+            context_mode?: "clean_context" | "selected_turns_only" | "thread_plus_selected";
+            /** @default false */
+            keep_overlay_active_after_dispatch?: boolean;
+            /** @default [] */
+            overlay_ids?: string[];
+            /**
+             * @default use_active_overlays
+             * @enum {string}
+             */
+            override_mode?: "none" | "use_active_overlays" | "one_time_overlay_only" | "use_active_plus_one_time_overlay";
+            selected_message_ids: string[];
+        };
+        OverlayRefreshRequest: {
+            /**
+             * @default manual
+             * @enum {string}
+             */
+            reason?: "manual" | "model_switch" | "compaction" | "packet_trim" | "session_rehydrate" | "activation_change" | "deactivation_change";
+        };
+        OverlayRegistryEvent: {
+            body_hash?: string;
+            /** Format: date-time */
+            created_at: string;
+            /** @enum {string} */
+            event_type: "overlay.installed" | "overlay.updated" | "overlay.archived" | "overlay.restored" | "prompt_recipe.saved" | "prompt_recipe.updated" | "prompt_recipe.archived";
+            overlay_id?: string;
+            /** Format: uuid */
+            prompt_recipe_id?: string;
+        };
+        OverlayRuntimeTruthSummary: {
+            /** Format: date-time */
+            applied_at?: string;
+            /** @default [] */
+            applied_overlay_ids?: string[];
+            applied_packet_hash?: string;
+            candidate_ids?: string[];
+            /** @default {} */
+            drop_reasons_by_overlay?: {
+                [key: string]: "hard_budget" | "archived" | "hard_conflict" | "surface_unsupported" | "packet_unavailable" | "seam_policy";
+            };
+            /** @default [] */
+            dropped_overlay_ids?: string[];
+            /** Format: date-time */
+            generated_at?: string;
+            model?: string;
+            /** @enum {string} */
+            override_mode?: "none" | "use_active_overlays" | "one_time_overlay_only" | "use_active_plus_one_time_overlay";
+            packet_hash?: string;
+            path_id?: string;
+            /** Format: uuid */
+            reanswer_plan_id?: string;
+            /** @enum {string} */
+            refresh_reason?: "manual" | "model_switch" | "compaction" | "packet_trim" | "session_rehydrate" | "activation_change" | "deactivation_change";
+            /** @default [] */
+            requested_overlay_ids?: string[];
+            revision: number;
+            session_key: components["schemas"]["OverlaySessionKey"];
+            sources_by_overlay?: {
+                [key: string]: string;
+            };
+            task_type?: string;
+            total_overlay_tokens?: number;
+            total_prompt_tokens?: number;
+            turn_id?: string;
+        };
+        OverlaySessionEvent: {
+            /** @enum {string} */
+            event_kind: "compaction" | "packet_trim" | "model_switch";
+            session_key: components["schemas"]["OverlaySessionKey"];
+            turn_id?: string;
+        };
+        OverlaySessionKey: {
+            room_id?: string;
+            surface_id: string;
+            /** @enum {string} */
+            surface_kind: "chat" | "room" | "panel" | "task";
+            task_id?: string;
+            thread_id?: string;
+            workspace_id: string;
+        };
+        OverlaySessionResponse: {
+            /** @default false */
+            prompt_truth_available?: boolean;
+            runtime_truth?: components["schemas"]["OverlayRuntimeTruthSummary"];
+            session_state: components["schemas"]["OverlaySessionState"];
+        };
+        OverlaySessionState: {
+            /** @default [] */
+            active_overlays?: components["schemas"]["ActiveOverlay"][];
+            /** @default false */
+            force_refresh_next_turn?: boolean;
+            /** @default [] */
+            hard_blocked_pairs?: string[][];
+            /** Format: date-time */
+            last_applied_at?: string;
+            last_applied_packet_hash?: string;
+            last_applied_revision?: number;
+            /** Format: date-time */
+            last_refresh_at?: string;
+            /** @enum {string} */
+            last_refresh_reason?: "manual" | "model_switch" | "compaction" | "packet_trim" | "session_rehydrate" | "activation_change" | "deactivation_change";
+            /** @default [] */
+            last_trimmed_overlay_ids?: string[];
+            /** @enum {string} */
+            pending_refresh_reason?: "manual" | "model_switch" | "compaction" | "packet_trim" | "session_rehydrate" | "activation_change" | "deactivation_change";
+            prompt_packet_hash?: string;
+            revision: number;
+            session_key: components["schemas"]["OverlaySessionKey"];
+            /** Format: date-time */
+            updated_at: string;
+            /** @default system */
+            updated_by?: string;
+            /** @default [] */
+            warnings?: string[];
         };
         OverlayTemplateFrontmatter: {
             /** @enum {string} */
@@ -1029,6 +1780,14 @@ export interface components {
             judge_notes?: string[];
             lower_confidence_bound?: number;
         };
+        RegistryEntry: {
+            cursor: number;
+            event: components["schemas"]["OverlayRegistryEvent"];
+        };
+        RegistryFeed: {
+            events: components["schemas"]["RegistryEntry"][];
+            next: number;
+        };
         RoleUsage: {
             calls: number;
             input_tokens: number;
@@ -1037,6 +1796,11 @@ export interface components {
             role: "chat" | "rewrite" | "critic" | "judge" | "task" | "meta";
             unknown: number;
             usd: number;
+        };
+        SignalAck: {
+            /** Format: uuid */
+            id: string;
+            recorded: boolean;
         };
         SplitInfo: {
             dev: number;
@@ -1073,6 +1837,13 @@ export interface components {
             total?: number;
             /** @default 0 */
             usd?: number;
+        };
+        TruthAck: {
+            note?: string;
+            recorded: boolean;
+        };
+        TruthHistory: {
+            items: components["schemas"]["OverlayRuntimeTruthSummary"][];
         };
         UsageResponse: {
             rows: components["schemas"]["UsageSum"][];
@@ -1252,6 +2023,635 @@ export interface operations {
             };
         };
     };
+    "get-moderator-defaults": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                moderator_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModeratorDefaults"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "put-moderator-defaults": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                moderator_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InputModeratorDefaults"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModeratorDefaults"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "submit-overlay-feedback": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InputOverlayFeedback"];
+            };
+        };
+        responses: {
+            /** @description It was there already; nothing was made. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignalAck"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignalAck"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "get-overlay-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlaySessionResponse"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "activate-overlay-session": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+                /** @description Refuse with 412 unless this is the present ETag. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OverlayActivateRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlaySessionResponse"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "bootstrap-overlay-session": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["OverlayBootstrapRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlaySessionResponse"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "clear-overlay-session": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+                /** @description Refuse with 412 unless this is the present ETag. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlaySessionResponse"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "deactivate-overlay-session": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+                /** @description Refuse with 412 unless this is the present ETag. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OverlayDeactivateRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlaySessionResponse"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "explain-overlay-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlayExplanations"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "pin-overlay-session": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+                /** @description Refuse with 412 unless this is the present ETag. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OverlayPinRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlaySessionResponse"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "prepare-reanswer": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+                /** @description Refuse with 412 unless this is the present ETag. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OverlayReanswerPlanRequest"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlayReanswerPlan"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "refresh-overlay-session": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+                /** @description Refuse with 412 unless this is the present ETag. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["OverlayRefreshRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlaySessionResponse"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "get-runtime-truth": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlayRuntimeTruthSummary"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "list-runtime-truth": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TruthHistory"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "unpin-overlay-session": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+                /** @description Refuse with 412 unless this is the present ETag. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OverlayPinRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlaySessionResponse"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "append-overlay-signal": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InputOverlaySignal"];
+            };
+        };
+        responses: {
+            /** @description It was there already; nothing was made. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignalAck"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignalAck"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
     "list-overlays": {
         parameters: {
             query?: {
@@ -1313,7 +2713,7 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
-                    /** @description Hash of the whole file, quoted. */
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
                     ETag?: string;
                     [name: string]: unknown;
                 };
@@ -1386,7 +2786,7 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
-                    /** @description Hash of the whole file, quoted. */
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
                     ETag?: string;
                     [name: string]: unknown;
                 };
@@ -1428,7 +2828,7 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
-                    /** @description Hash of the whole file, quoted. */
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
                     ETag?: string;
                     [name: string]: unknown;
                 };
@@ -1470,7 +2870,7 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
-                    /** @description Hash of the whole file, quoted. */
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
                     ETag?: string;
                     [name: string]: unknown;
                 };
@@ -1512,7 +2912,7 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
-                    /** @description Hash of the whole file, quoted. */
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
                     ETag?: string;
                     [name: string]: unknown;
                 };
@@ -1920,6 +3320,232 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["health"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "get-brief-facts": {
+        parameters: {
+            query: {
+                workspace_id: string;
+                surface_kind: "chat" | "room" | "panel" | "task";
+                surface_id: string;
+                /** @description Of a chat; must be the same as surface_id. */
+                thread_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlayBriefFacts"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "get-overlay-packet": {
+        parameters: {
+            query: {
+                workspace_id: string;
+                surface_kind: "chat" | "room" | "panel" | "task";
+                surface_id: string;
+                /** @description Of a chat; must be the same as surface_id. */
+                thread_id?: string;
+                /** @description The turn that the packet is for; a retry names the same one. */
+                turn_id?: string;
+                /** @description Of a re-answer that is dispatched. */
+                plan_id?: string;
+                /** @description That the caller knows of; the answer is the newest, whatever it is. */
+                revision?: number;
+                /** @description Built anew, even if nothing has changed. */
+                force_refresh?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlayPromptPacket"];
+                };
+            };
+            /** @description The packet with the tag of If-None-Match is still the one. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "list-registry-events": {
+        parameters: {
+            query?: {
+                /** @description The cursor of the last event that is known already. */
+                after?: number;
+                /** @description How many at most; 0 is all. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegistryFeed"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "record-runtime-truth": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OverlayRuntimeTruthSummary"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TruthAck"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "report-session-event": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OverlaySessionEvent"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlaySessionResponse"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "session-notices": {
+        parameters: {
+            query?: {
+                /** @description The seq of the last notice that is known already. */
+                after?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventList"];
+                    "text/event-stream": string;
                 };
             };
             /** @description What went wrong. */

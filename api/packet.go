@@ -1,0 +1,94 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/ec"
+	"github.com/elnor/promptlab/internal/fault"
+	"github.com/gin-gonic/gin"
+)
+
+// packetTries bounds how often a packet is asked for again because the session
+// changed in between.
+const packetTries = 64
+
+// packetRoute puts the packet straight into the router: its bytes are ready, and
+// nothing encodes them again.
+func (s *Server) packetRoute(path string) {
+	o := op{
+		id: "get-overlay-packet", method: http.MethodGet, path: path, summary: "What the next turn is to be composed with",
+		only: ec.RoleSeam, etag: true, out: reflect.TypeFor[contracts.OverlayPromptPacket](),
+		query: append(sessionQuery(),
+			param{name: "turn_id", max: 200, about: "The turn that the packet is for; a retry names the same one."},
+			param{name: "plan_id", max: 36, about: "Of a re-answer that is dispatched."},
+			param{name: "revision", kind: paramInt, max: 1 << 30, about: "That the caller knows of; the answer is the newest, whatever it is."},
+			param{name: "force_refresh", kind: paramBool, deflt: "false", about: "Built anew, even if nothing has changed."},
+		),
+	}
+	s.doc.OpenAPI().AddOperation(s.describe(o))
+	s.router.Handle(o.method, o.path, func(c *gin.Context) { s.route(o, c, s.packet) })
+}
+
+func (s *Server) packet(w http.ResponseWriter, r *http.Request, q values) error {
+	if r.ContentLength != 0 {
+		return errBody()
+	}
+	key, err := sessionOf(q)
+	if err != nil {
+		return err
+	}
+	pq := ec.PacketQuery{TurnID: q.str("turn_id"), PlanID: uuidOf(q.str("plan_id")), Force: q.flag("force_refresh"), Now: s.cfg.Now()}
+	if q.str("revision") != "" {
+		n := int(q.number("revision")) //nolint:gosec // bounded
+		pq.Revision = &n
+	}
+	p, err := s.issue(r.Context(), actorOf(r), key, pq)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("ETag", p.ETag)
+	if noneMatch(r.Header.Values("If-None-Match"), p.ETag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(p.Body)))
+	_, _ = w.Write(p.Body) // the reader may be gone
+	return nil
+}
+
+// issue gives a packet, after the command that it may need: the caller reads,
+// the change is a command of EC's own.
+func (s *Server) issue(ctx context.Context, actor ec.Actor, key contracts.OverlaySessionKey, q ec.PacketQuery) (ec.PacketBytes, error) {
+	for range packetTries {
+		p, due, err := s.cfg.Service.View().Packet(key, q)
+		if err != nil || !due {
+			return p, err
+		}
+		cmd := ec.Command{ID: "packet:" + key.FileName() + ":" + s.cfg.NewID(), Actor: actor, Body: ec.BuildPacket{Key: key, TurnID: q.TurnID, PlanID: q.PlanID, Force: q.Force}}
+		receipt, err := s.cfg.Service.Do(ctx, cmd)
+		if err != nil {
+			return ec.PacketBytes{}, err
+		}
+		q.Seq = receipt.Seq
+	}
+	return ec.PacketBytes{}, fault.New(fault.Unavailable, "session_busy", "the session changes faster than its packet can be built; ask again")
+}
+
+// noneMatch says whether a caller has the packet with this tag already.
+func noneMatch(headers []string, etag string) bool {
+	for _, h := range headers {
+		for tag := range strings.SplitSeq(h, ",") {
+			if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == etag || tag == "*" {
+				return true
+			}
+		}
+	}
+	return false
+}
