@@ -89,7 +89,8 @@ type PackOverlay struct {
 
 // CreateOverlay saves a new overlay of a person's.
 type CreateOverlay struct {
-	Record contracts.OverlayTemplateRecord
+	Record            contracts.OverlayTemplateRecord
+	DeclareReciprocal bool // write the other side of its hard conflicts too
 }
 
 // UpdateOverlay replaces header and body of an overlay.
@@ -97,6 +98,8 @@ type UpdateOverlay struct {
 	OverlayID contracts.OverlayID
 	Record    contracts.OverlayTemplateRecord
 	IfMatch   string // ETag, may be empty
+	// DeclareReciprocal brings the other side of its hard conflicts in line.
+	DeclareReciprocal bool
 }
 
 // ArchiveOverlay takes an overlay out of use; it stays readable.

@@ -47,7 +47,7 @@ func (l library) Frontmatter(id contracts.OverlayID) (fm contracts.OverlayTempla
 	if !ok {
 		return fm, false, false
 	}
-	return o.Record.Frontmatter, o.Archived(), true
+	return l.s.inForce(o.Record.Frontmatter), o.Archived(), true
 }
 
 // AliasOwner gives the overlay that once had this id.
@@ -55,7 +55,7 @@ func (l library) AliasOwner(alias string) (contracts.OverlayID, bool) { return l
 
 // Each calls fn for every overlay until it returns false.
 func (l library) Each(fn func(contracts.OverlayTemplateFrontmatter, bool) bool) {
-	l.s.overlays.Scan(func(_ string, o *Overlay) bool { return fn(o.Record.Frontmatter, o.Archived()) })
+	l.s.overlays.Scan(func(_ string, o *Overlay) bool { return fn(l.s.inForce(o.Record.Frontmatter), o.Archived()) })
 }
 
 func (s *State) createOverlay(c Command, b CreateOverlay) (decision, error) {
@@ -63,13 +63,20 @@ func (s *State) createOverlay(c Command, b CreateOverlay) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	if err := s.validate(rec, lint.Create); err != nil {
+	then, puts, install := s, []Event(nil), []Event(nil)
+	if b.DeclareReciprocal {
+		if then, puts, install, err = s.reciprocal(c, rec.Frontmatter); err != nil {
+			return decision{}, err
+		}
+	}
+	if err := then.validate(rec, lint.Create); err != nil {
 		return decision{}, err
 	}
 	file := frontmatter.Format(rec.Frontmatter, rec.Body)
 	o := makeOverlay(rec.Frontmatter, rec.Body, string(file))
 	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = contracts.SourceUser, c.At, c.At
-	return changed(string(rec.Frontmatter.ID), OverlayPut{Overlay: o, What: contracts.EventOverlayInstalled})
+	d, err := changed(string(rec.Frontmatter.ID), OverlayPut{Overlay: o, What: contracts.EventOverlayInstalled})
+	return weave(d, puts, install), err
 }
 
 // cleanRecord brings a client's record into stored form: what EC owns is EC's.
@@ -100,7 +107,7 @@ func (s *State) cleanRecord(rec contracts.OverlayTemplateRecord, old *Overlay) (
 
 // validate runs the save-time rules against the library as it is.
 func (s *State) validate(rec contracts.OverlayTemplateRecord, op lint.Operation) error {
-	return lint.Validate(lint.Candidate{Frontmatter: rec.Frontmatter, Body: rec.Body}, library{s},
+	return lint.Validate(lint.Candidate{Frontmatter: s.inForce(rec.Frontmatter), Body: rec.Body}, library{s},
 		lint.Options{Operation: op, Origin: lint.Person}).Err()
 }
 
@@ -110,8 +117,11 @@ func (v *View) Warnings(id contracts.OverlayID) contracts.List[contracts.Warning
 	if !ok {
 		return nil
 	}
-	res := lint.Validate(lint.Candidate{Frontmatter: o.Record.Frontmatter, Body: o.Record.Body}, library{v.s}, lint.Options{Operation: lint.Install, Origin: lint.Person})
+	res := lint.Validate(lint.Candidate{Frontmatter: v.s.inForce(o.Record.Frontmatter), Body: o.Record.Body}, library{v.s}, lint.Options{Operation: lint.Install, Origin: lint.Person})
 	var out contracts.List[contracts.Warning]
+	for _, other := range v.s.install.Presets[string(o.Record.Frontmatter.ID)].LocalConflicts {
+		out = append(out, contracts.Warning{Code: "local_conflict", Subject: string(other), Message: "declares a hard conflict with this preset; it counts here as if the preset declared it too"})
+	}
 	for _, w := range res.Warnings {
 		out = append(out, contracts.Warning{Code: w.Rule, Subject: w.Field, Message: w.Message})
 	}
@@ -144,14 +154,21 @@ func (s *State) updateOverlay(c Command, b UpdateOverlay) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	if err := s.validate(rec, lint.Update); err != nil {
+	then, puts, install := s, []Event(nil), []Event(nil)
+	if b.DeclareReciprocal {
+		if then, puts, install, err = s.reciprocal(c, rec.Frontmatter); err != nil {
+			return decision{}, err
+		}
+	}
+	if err := then.validate(rec, lint.Update); err != nil {
 		return decision{}, err
 	}
 	file, err := frontmatter.Update([]byte(old.File), rec.Frontmatter, rec.Body)
 	if err != nil {
 		return decision{}, err
 	}
-	return s.putOverlay(c, old, rec.Frontmatter, rec.Body, string(file))
+	d, err := then.putOverlay(c, old, rec.Frontmatter, rec.Body, string(file))
+	return weave(d, puts, install), err
 }
 
 // putOverlay replaces an overlay's text by an accepted one.

@@ -39,7 +39,7 @@ func (s *State) installPresets(c Command, b InstallPresets) (decision, error) {
 			events = append(events, OverlayPut{Overlay: o, Previous: old, What: contracts.EventOverlayUpdated})
 			res.Updated = append(res.Updated, p.Frontmatter.ID)
 		}
-		next.Presets[id] = InstalledPreset{Version: p.Frontmatter.Version, FileHash: o.FileHash, BodyHash: o.Record.BodyHash}
+		next.Presets[id] = InstalledPreset{Version: p.Frontmatter.Version, FileHash: o.FileHash, BodyHash: o.Record.BodyHash, LocalConflicts: was.LocalConflicts}
 	}
 	if err := s.checkPack(b.Pack); err != nil {
 		return decision{}, err
@@ -58,11 +58,11 @@ func (s *State) installPresets(c Command, b InstallPresets) (decision, error) {
 func (s *State) checkPack(p Pack) error {
 	lib := packLibrary{library{s}, map[contracts.OverlayID]contracts.OverlayTemplateFrontmatter{}}
 	for _, o := range p.Overlays {
-		lib.pack[o.Frontmatter.ID] = o.Frontmatter
+		lib.pack[o.Frontmatter.ID] = s.inForce(o.Frontmatter)
 	}
 	var details []fault.Detail
 	for _, o := range p.Overlays {
-		res := lint.Validate(lint.Candidate{Frontmatter: o.Frontmatter, Body: o.Body}, lib, lint.Options{Operation: lint.Install, Origin: lint.Person})
+		res := lint.Validate(lint.Candidate{Frontmatter: s.inForce(o.Frontmatter), Body: o.Body}, lib, lint.Options{Operation: lint.Install, Origin: lint.Person})
 		for _, d := range res.Errors {
 			d.Field = string(o.Frontmatter.ID) + ": " + d.Field
 			details = append(details, d)

@@ -129,6 +129,9 @@ type InstalledPreset struct {
 	FileHash     string `json:"file_hash"` // of the installed file
 	BodyHash     string `json:"body_hash"`
 	UserModified bool   `json:"user_modified"`
+	// LocalConflicts are hard conflicts that overlays of this library declare
+	// with the preset; they count as if they stood in its file.
+	LocalConflicts contracts.List[contracts.OverlayID] `json:"local_conflicts" default:"[]"`
 }
 
 // Job is a lab job as EC keeps it.
