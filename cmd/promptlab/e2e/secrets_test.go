@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,13 +46,18 @@ func memoryOf(t *testing.T, pid int) []byte {
 // searched, which covers what it was sent and what it has sent.
 func TestTheOptimizerKnowsNothingElse(t *testing.T) {
 	s := newSystem(t, options{delay: 30 * time.Millisecond})
-	j := s.job(s.lab(60), client.JobOptions{})
+	steps := 20 // time enough to find it
+	j := s.job(s.lab(60), client.JobOptions{MaxSteps: &steps})
 	s.until(time.Minute, "the search runs", func() bool { return len(s.pythons()) > 0 && s.model.Calls() > 60 })
 	pids := s.pythons()
 	if len(pids) == 0 {
 		t.Fatal("the search ended too soon")
 	}
 	pid := pids[0]
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil { // it must not end while it is looked at
+		t.Fatalf("hold process %d: %v", pid, err)
+	}
+	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
 	env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	memory := memoryOf(t, pid)
@@ -76,6 +82,7 @@ func TestTheOptimizerKnowsNothingElse(t *testing.T) {
 			}
 		}
 	}
+	_ = syscall.Kill(pid, syscall.SIGCONT) // now it may hear that it is cancelled
 	_, _ = s.user.CancelJob(t.Context(), string(j.JobID))
 }
 
