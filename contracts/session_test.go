@@ -70,6 +70,13 @@ func TestSessionKeys(t *testing.T) {
 			t.Error("two keys have one file")
 		}
 	})
+	t.Run("G-104 every bad part is named", func(t *testing.T) {
+		_, err := OverlaySessionKey{SurfaceKind: "moon", SurfaceID: "a\xff"}.Canonical("session_key")
+		want := map[string]string{"session_key.workspace_id": "min_length", "session_key.surface_kind": "enum", "session_key.surface_id": "utf8"}
+		if d := cmp.Diff(want, rulesOfError(t, err)); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+	})
 	t.Run("G-008 a mismatch names its field", func(t *testing.T) {
 		_, err := OverlaySessionKey{WorkspaceID: "w", SurfaceKind: SurfaceTask, SurfaceID: "1", TaskID: "2"}.Canonical("session_key")
 		if got := rulesOfError(t, err)["session_key.task_id"]; got != "surface_mismatch" {

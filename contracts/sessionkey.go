@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -45,24 +46,35 @@ func (k OverlaySessionKey) Canonical(path string) (OverlaySessionKey, error) {
 			return k, fault.Validation([]fault.Detail{{Field: join(path, name), Rule: "surface_mismatch", Message: "must be the same as surface_id, or left out"}})
 		}
 	}
-	if _, err := Check(out, Stored); err != nil {
-		return k, below(err, path)
+	if details := out.check(path); details != nil {
+		return k, fault.Validation(details)
 	}
 	return out, nil
 }
 
-// below moves the fields of a validation fault under a path.
-func below(err error, path string) error {
-	f, ok := err.(*fault.Error) //nolint:errorlint // Check returns the fault itself
-	if !ok || path == "" {
-		return err
+// check applies the bounds again: NFC may have changed a length, and a key that
+// comes from code has not been decoded. It is on the way of every request.
+func (k OverlaySessionKey) check(path string) []fault.Detail {
+	var details []fault.Detail
+	bad := func(name, rule, message string) {
+		details = append(details, fault.Detail{Field: join(path, name), Rule: rule, Message: message})
 	}
-	out := make([]fault.Detail, len(f.Details))
-	for i, d := range f.Details {
-		d.Field = join(path, d.Field)
-		out[i] = d
+	switch k.SurfaceKind {
+	case SurfaceChat, SurfaceRoom, SurfacePanel, SurfaceTask:
+	default:
+		bad("surface_kind", "enum", "must be one of chat, room, panel, task")
 	}
-	return fault.Validation(out)
+	for _, part := range []struct{ name, value string }{{"workspace_id", k.WorkspaceID}, {"surface_id", k.SurfaceID}} {
+		switch n := utf8.RuneCountInString(part.value); {
+		case n == 0:
+			bad(part.name, "min_length", "must not be empty")
+		case n > 200:
+			bad(part.name, "max_length", "must not be longer than 200 characters")
+		case !utf8.ValidString(part.value):
+			bad(part.name, "utf8", "must be UTF-8")
+		}
+	}
+	return details
 }
 
 // JSON gives the canonical JSON of a canonical key: keys in order, no spaces,

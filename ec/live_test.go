@@ -352,6 +352,35 @@ func TestBudgets(t *testing.T) {
 	})
 }
 
+// R-SES-15, R-SES-18: room in the budget does not make a fourth overlay live.
+func TestInertEntriesMeetTheLimitToo(t *testing.T) {
+	l := newLive(t)
+	for id, tokens := range map[string]int{"one": 400, "two": 400, "three": 400, "four": 50} {
+		l.own(id, tokens)
+	}
+	k := chat("t")
+	resize := func(id string, tokens int) {
+		rec := ectest.Overlay(id, sized(id, tokens))
+		rec.Frontmatter.LiveTokenTarget = 450
+		l.Must(ec.UpdateOverlay{OverlayID: contracts.OverlayID(id), Record: rec})
+	}
+	l.on(k, "one", "two", "three")
+	resize("one", 440)
+	l.on(k, "four")
+	if got := l.set(k); got != "one two (three) four" {
+		t.Fatalf("set %q", got)
+	}
+	resize("one", 60)
+	st := l.state(k)
+	if got := l.set(k); got != "one two (three) four" || st.ActiveOverlays[2].InertReason != "overlay_limit" || warned(st, "overlay_limit") != 1 {
+		t.Errorf("with room in the budget: %q, %+v", got, st.Warnings)
+	}
+	l.Must(ec.DeactivateOverlay{Key: k, OverlayID: "four"})
+	if got := l.set(k); got != "one two three" {
+		t.Errorf("with room in the count: %q", got)
+	}
+}
+
 // R-SES-11, G-017: an advisor protocol on a task is there for one dispatch.
 func TestAdvisorProtocolForOneDispatch(t *testing.T) {
 	for _, end := range []string{"the receipt", "the next turn's packet"} {

@@ -1,8 +1,11 @@
 package ec
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/elnor/promptlab/contracts"
@@ -42,7 +45,7 @@ func (l loader) sessions() error {
 			key = v.SessionKey
 			l.s.Apply(TruthPut{&v})
 		} else {
-			v, _, err := one[Session](l, p)
+			v, err := l.session(p)
 			if err != nil {
 				return err
 			}
@@ -55,6 +58,40 @@ func (l loader) sessions() error {
 		}
 	}
 	return nil
+}
+
+// session reads one live set. There may be very many, so a document that looks
+// exactly as we write it takes the short way; any other is read strictly, which
+// says what is wrong with it.
+func (l loader) session(p string) (Session, error) {
+	b, _, err := l.src.Read(p)
+	if err != nil {
+		return Session{}, err
+	}
+	var v Session
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&v); err == nil && v.sound() {
+		return v, nil
+	}
+	v, err = contracts.Decode[Session](b, contracts.Stored)
+	if err != nil {
+		return v, fmt.Errorf("%s: %w", p, err)
+	}
+	return v, nil
+}
+
+// sound says whether a session holds only values that we write.
+func (x *Session) sound() bool {
+	known := func(e contracts.Enum, s string) bool { return slices.Contains(e.Values(), s) }
+	reason := func(r contracts.OverlayRefreshReason) bool { return r == "" || known(r, string(r)) }
+	ok := x.Kept.SchemaVersion == 1 && x.Revision >= 0 && x.SessionKey.WorkspaceID != "" && x.SessionKey.SurfaceID != "" &&
+		known(x.SessionKey.SurfaceKind, string(x.SessionKey.SurfaceKind)) && reason(x.PendingRefreshReason) && reason(x.LastRefreshReason)
+	for _, a := range x.ActiveOverlays {
+		ok = ok && a.OverlayID != "" && a.ActivationID != "" && known(a.Source, string(a.Source)) && known(a.ArtifactClass, string(a.ArtifactClass)) &&
+			a.PriorityRank >= 1 && a.PriorityRank <= 20 && !a.ActivatedAt.IsZero()
+	}
+	return ok
 }
 
 func (l loader) plans() error {

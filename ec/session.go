@@ -179,7 +179,7 @@ func (e *edit) close(what string) (decision, error) {
 	}
 	next := n.clone()
 	next.memo = &packetMemo{}
-	same := e.old != nil && sameDocument(e.old, &next)
+	same := e.old != nil && !revised && sameDocument(e.old, &next)
 	if !same {
 		e.events = append(e.events, SessionPut{Session: &next, Previous: e.old, What: what})
 	}
