@@ -49,7 +49,7 @@ func (a *app) overlays() *cobra.Command {
 		l.Flags().StringVar(&q.Tier, "tier", "", "only this tier: core, advanced or hidden")
 		l.Flags().BoolVar(&q.IncludeArchived, "archived", false, "archived ones too")
 	}
-	c.AddCommand(list, search, a.showOverlay(), a.createOverlay(), a.updateOverlay(), a.diffOverlay(), a.importOverlays(), a.exportOverlays(),
+	c.AddCommand(list, search, a.showOverlay(), a.createOverlay(), a.updateOverlay(), a.diffOverlay(), a.importOverlays(), a.exportOverlays(), a.feedback(),
 		a.moveOverlay("archive", "Take an overlay out of use; it stays readable", (*client.Client).ArchiveOverlay),
 		a.moveOverlay("restore", "Bring an archived overlay back", (*client.Client).RestoreOverlay))
 	return c
