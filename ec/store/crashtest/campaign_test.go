@@ -97,8 +97,8 @@ func TestCrash(t *testing.T) {
 	})
 	t.Run("kills", func(t *testing.T) {
 		t.Parallel()
-		acked, err := killRounds(t, *wantKills, workers)
-		told.set(func(r *report) { r.kills = fmt.Sprintf("%d(%d acked)", *wantKills, acked) })
+		kills, acked, err := killRounds(t, *wantKills, workers)
+		told.set(func(r *report) { r.kills = fmt.Sprintf("%d(%d acked)", kills, acked) })
 		violated(t, err)
 	})
 	t.Run("http", func(t *testing.T) {
@@ -119,8 +119,8 @@ func TestCrash(t *testing.T) {
 				told.set(func(r *report) { r.cuts[i] = fmt.Sprintf("%s:skipped(%s)", fs.name, why) })
 				t.Skip(why)
 			}
-			acked, err := fs.rounds(t, *wantCuts)
-			told.set(func(r *report) { r.cuts[i] = fmt.Sprintf("%s:%d(%d acked)", fs.name, *wantCuts, acked) })
+			cuts, acked, err := fs.rounds(t, *wantCuts)
+			told.set(func(r *report) { r.cuts[i] = fmt.Sprintf("%s:%d(%d acked)", fs.name, cuts, acked) })
 			violated(t, err)
 		})
 		// Others, such as folders that are not synced, real file systems hide.

@@ -208,29 +208,29 @@ func looseLoops(image string) error {
 }
 
 // rounds cuts the power of a fresh file system so many times while a child
-// writes to it, and gives how many changes were acknowledged.
-func (f realFS) rounds(t *testing.T, cuts int) (total int, err error) {
+// writes to it, and gives how many cuts there were and changes acknowledged.
+func (f realFS) rounds(t *testing.T, cuts int) (done, total int, err error) {
 	t.Helper()
 	d, err := f.mount(t)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	r := rand.New(rand.NewPCG(3, uint64(cuts)))
 	acked := 0
-	for k := range cuts {
+	for done = range cuts {
 		last, err := d.cut(r, "")
 		if err != nil {
-			return total, fmt.Errorf("%s, cut %d: %w", f.name, k, err)
+			return done, total, fmt.Errorf("%s, cut %d: %w", f.name, done, err)
 		}
 		total += max(0, last-acked)
 		if acked, err = recovered(d.root(), max(last, acked)); err != nil {
-			return total, fmt.Errorf("%s, cut %d: %w", f.name, k, err)
+			return done, total, fmt.Errorf("%s, cut %d: %w", f.name, done, err)
 		}
 	}
 	if total < cuts {
-		return total, fmt.Errorf("%s: only %d changes were acknowledged before %d cuts", f.name, total, cuts)
+		return cuts, total, fmt.Errorf("%s: only %d changes were acknowledged before %d cuts", f.name, total, cuts)
 	}
-	return total, nil
+	return cuts, total, nil
 }
 
 func (d *disk) root() string { return filepath.Join(d.at, "data") }

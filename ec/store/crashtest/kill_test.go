@@ -17,7 +17,7 @@ import (
 // R-STO-13: a real process, a real file system, SIGKILL.
 func TestNothingAcknowledgedIsLostByKill(t *testing.T) {
 	const kills = 40
-	acked, err := killRounds(t, kills, 1)
+	_, acked, err := killRounds(t, kills, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +32,8 @@ func TestNothingAcknowledgedIsLostByKill(t *testing.T) {
 const perFolder = 50
 
 // killRounds kills a writing child so many times, in so many folders at a time,
-// and gives how many changes were acknowledged.
-func killRounds(t *testing.T, kills, lanes int) (acked int, err error) {
+// and gives how many kills there were and changes acknowledged.
+func killRounds(t *testing.T, kills, lanes int) (done, acked int, err error) {
 	t.Helper()
 	type lane struct{ seed, kills int }
 	begun := 0
@@ -46,30 +46,30 @@ func killRounds(t *testing.T, kills, lanes int) (acked int, err error) {
 	f, err := spread(lanes, next, func(l lane) (figures, error) {
 		dir := filepath.Join(dirs, fmt.Sprint(l.seed))
 		defer os.RemoveAll(dir)
-		n, err := killLane(dir, l.seed, l.kills)
-		return figures{acks: n}, err
+		done, n, err := killLane(dir, l.seed, l.kills)
+		return figures{points: done, acks: n}, err
 	})
-	return f.acks, err
+	return f.points, f.acks, err
 }
 
-func killLane(dir string, seed, kills int) (total int, err error) {
+func killLane(dir string, seed, kills int) (done, total int, err error) {
 	r := rand.New(rand.NewPCG(1, uint64(seed)))
 	acked := 0
-	for k := range kills {
+	for done = range kills {
 		c, err := start(dir, "")
 		if err != nil {
-			return total, err
+			return done, total, err
 		}
 		last := c.write(1+r.IntN(25), time.Duration(r.IntN(3000))*time.Microsecond, c.kill)
 		total += max(0, last-acked)
 		if c.alone() {
-			return total, fmt.Errorf("kill %d of lane %d: the child ended by itself: %s", k, seed, c.said())
+			return done, total, fmt.Errorf("kill %d of lane %d: the child ended by itself: %s", done, seed, c.said())
 		}
 		if acked, err = recovered(dir, max(last, acked)); err != nil {
-			return total, fmt.Errorf("kill %d of lane %d: %w", k, seed, err)
+			return done, total, fmt.Errorf("kill %d of lane %d: %w", done, seed, err)
 		}
 	}
-	return total, nil
+	return kills, total, nil
 }
 
 // recovered opens what a child left, holds it against the last acknowledged

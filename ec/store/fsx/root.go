@@ -310,11 +310,22 @@ func (r *Root) Lock(name string) (io.Closer, error) {
 	}
 	err = retry(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
 	if err == nil {
-		return f, nil
+		return held{f}, nil
 	}
 	_ = f.Close()
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, wrap("lock", name, ErrLocked)
 	}
 	return nil, wrap("lock", name, err)
+}
+
+// held is a lock. It is given up in so many words: a process that is being
+// started at this moment has the file, too, until it becomes another program,
+// and closing ours alone would leave the lock with it.
+type held struct{ f *os.File }
+
+// Close gives the lock up.
+func (h held) Close() error {
+	err := retry(func() error { return unix.Flock(int(h.f.Fd()), unix.LOCK_UN) })
+	return errors.Join(wrap("unlock", h.f.Name(), err), h.f.Close())
 }

@@ -164,3 +164,27 @@ func noPathLeaves(t *testing.T, r *fsx.Root, dir string) {
 		t.Errorf("outside there is now %v, %v", names, err)
 	}
 }
+
+// A process that is being started has every open file until it becomes another
+// program. A lock that was given up in that moment is free all the same.
+func TestALockThatWasGivenUpIsFreeWhoeverHasItsFile(t *testing.T) {
+	r, _ := root(t)
+	lock, err := r.Lock("lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	let, err := fsx.Share(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := r.Lock("lock")
+	if err != nil {
+		t.Fatalf("lock after unlock: %v", err)
+	}
+	if err := errors.Join(again.Close(), let()); err != nil {
+		t.Error(err)
+	}
+}
