@@ -168,7 +168,9 @@ func (s *State) Apply(e Event) {
 			s.versions.Set(e.Dataset.Name, e.Dataset.Version)
 		}
 	case HoldoutUsed:
-		s.holdouts.Set(e.SplitHash, e.Uses)
+		for input, uses := range e.Uses {
+			s.holdouts.Set(input, uses)
+		}
 	case JobPut:
 		s.jobs.Set(string(e.Job.Job.JobID), e.Job)
 		if e.Job.Task != nil {

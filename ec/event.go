@@ -31,11 +31,9 @@ type KeysPut struct{ Keys Keys }
 // DatasetPut says that a dataset version was saved.
 type DatasetPut struct{ Dataset *contracts.Dataset }
 
-// HoldoutUsed says that a sealed set was given to a measurement.
-type HoldoutUsed struct {
-	SplitHash string
-	Uses      int
-}
+// HoldoutUsed says that sealed examples were given to a measurement: how often
+// each of these inputs has been used by now.
+type HoldoutUsed struct{ Uses map[string]int }
 
 // JobPut says that a job was made or changed.
 type JobPut struct {

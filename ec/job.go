@@ -97,7 +97,7 @@ func (s *State) newJob(c Command, in contracts.PromptLabJob, o *Overlay, data *c
 		}
 		in.Options = &opt
 	}
-	split := evidence.Split(evidenceRows(data), s.keys.SplitKey+"/"+data.Name)
+	split := evidence.Split(evidenceRows(data), s.keys.SplitKey)
 	criteria := evidence.DefaultCriteria()
 	j := &Job{
 		Job: in, SourceText: o.Record.Body, WorkspaceID: workspace, Goal: in.Options.OptimizationGoal,
@@ -157,8 +157,13 @@ func (j *Job) end(at contracts.Time, status contracts.PromptLabJobStatus, code, 
 // settleLost ends the money of a dispatch that returned nothing: it counts as spent.
 func (b *Budget) settleLost() { b.Unreturned, b.Borrows = 0, nil }
 
+// note adds a remark. The last places are kept for how the job ended.
 func (j *Job) note(at contracts.Time, code, format string, args ...any) {
-	if len(j.Detail.Notes) < maxNotes {
+	most := maxNotes
+	if code == "stale" || code == "cancelled" {
+		most += 2
+	}
+	if len(j.Detail.Notes) < most {
 		j.Detail.Notes = append(j.Detail.Notes, contracts.JobNote{At: at, Code: code, Text: fmt.Sprintf(format, args...)})
 	}
 }

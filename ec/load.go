@@ -139,7 +139,7 @@ func (l loader) overlay(p string) error {
 		l.s.externals.Set(p, "the file was put here by hand; it is taken in when the library is next scanned")
 		return nil
 	}
-	o := makeOverlay(doc.Frontmatter, doc.Body, string(file))
+	o := l.s.makeOverlay(doc.Frontmatter, doc.Body, string(file))
 	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = kept.Source, kept.CreatedAt, kept.UpdatedAt
 	o.Revision = kept.Revision
 	o.Meta.LastLabTestedAt = kept.LastLabTestedAt
@@ -163,9 +163,7 @@ func (l loader) datasets() error {
 func (l loader) holdouts() error {
 	uses, ok, err := one[contracts.Map[int]](l, pathHoldouts)
 	if ok {
-		for k, v := range uses {
-			l.s.Apply(HoldoutUsed{k, v})
-		}
+		l.s.Apply(HoldoutUsed{uses})
 	}
 	return err
 }

@@ -104,17 +104,40 @@ func (s *State) measuredResult(c Command, old, j *Job, r contracts.PromptLabJobR
 		block := evidenceBlock(*report.Control)
 		j.Detail.Control = &block
 	}
+	simulated, mixed := s.provenance(j)
+	j.Detail.Simulated = j.Detail.Simulated || simulated
 	events := make([]Event, 0, len(report.Finalists)+2)
 	for i, v := range report.Finalists {
+		if mixed != "" {
+			v.Label, v.Reasons = evidence.NoLocalEvidence, append([]string{mixed}, v.Reasons...)
+		}
 		cand, ok := s.candidates.Get(v.ID)
 		if !ok {
 			continue
 		}
-		events = append(events, s.labelled(j, cand, v, m.Finalists[i]))
+		put := s.labelled(j, cand, v, m.Finalists[i])
+		put.Candidate.Simulated = put.Candidate.Simulated || j.Detail.Simulated
+		events = append(events, put)
 	}
 	j.end(c.At, contracts.JobCompleted, "", "")
 	events = append(events, s.tested(c, j)...)
 	return append(events, JobPut{Job: j, Previous: old, What: "completed"}), nil
+}
+
+// provenance says whether a simulator gave any of the answers, and why no label
+// can rest on them when they came from more than one model.
+func (s *State) provenance(j *Job) (simulated bool, mixed string) {
+	var models []string
+	for _, r := range s.rowsOf(j.Job.JobID) {
+		simulated = simulated || r.Simulated
+		if r.Model != "" && !slices.Contains(models, r.Model) {
+			models = append(models, r.Model)
+		}
+	}
+	if len(models) > 1 {
+		return simulated, fmt.Sprintf("The answers came from %d models (%s): they cannot be compared.", len(models), strings.Join(models, ", "))
+	}
+	return simulated, ""
 }
 
 func (s *State) missingCells(j *Job) int {

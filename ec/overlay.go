@@ -10,21 +10,19 @@ import (
 	"github.com/elnor/promptlab/internal/fault"
 )
 
-// classifierVersion names the rule by which labels are derived: those of the
-// author, and nothing added.
-const classifierVersion = "author-labels/1"
-
 // makeOverlay builds an overlay from its file; times and source are the caller's.
-func makeOverlay(fm contracts.OverlayTemplateFrontmatter, body, file string) *Overlay {
-	return &Overlay{
+func (s *State) makeOverlay(fm contracts.OverlayTemplateFrontmatter, body, file string) *Overlay {
+	o := &Overlay{
 		Record: contracts.OverlayTemplateRecord{Frontmatter: fm, Body: body, BodyHash: contracts.Hash(body)},
 		Meta: contracts.OverlayMetadata{
-			OverlayID: fm.ID, StructureLabels: slices.Clone(fm.StructureLabels), ClassifierVersion: classifierVersion,
+			OverlayID: fm.ID, StructureLabels: slices.Clone(fm.StructureLabels),
 			EvidenceLabel: contracts.LabelNone, RecommendationEligible: !fm.RequiresExplicitInvocation,
 			PromptLabEligible: true,
 		},
 		Revision: 1, File: file, FileHash: contracts.HashBytes([]byte(file)),
 	}
+	s.classify(o)
+	return o
 }
 
 // resolve finds an overlay by id or by an alias it once had.
@@ -73,7 +71,7 @@ func (s *State) createOverlay(c Command, b CreateOverlay) (decision, error) {
 		return decision{}, err
 	}
 	file := frontmatter.Format(rec.Frontmatter, rec.Body)
-	o := makeOverlay(rec.Frontmatter, rec.Body, string(file))
+	o := s.makeOverlay(rec.Frontmatter, rec.Body, string(file))
 	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = contracts.SourceUser, c.At, c.At
 	d, err := changed(string(rec.Frontmatter.ID), OverlayPut{Overlay: o, What: contracts.EventOverlayInstalled})
 	return weave(d, puts, install), err
@@ -176,7 +174,7 @@ func (s *State) putOverlay(c Command, old *Overlay, fm contracts.OverlayTemplate
 	if file == old.File {
 		return unchanged(string(fm.ID), "")
 	}
-	o := makeOverlay(fm, body, file)
+	o := s.makeOverlay(fm, body, file)
 	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = old.Record.Source, old.Record.CreatedAt, c.At
 	o.Record.ArchivedAt = old.Record.ArchivedAt
 	o.Revision = old.Revision + 1
@@ -272,7 +270,7 @@ func (s *State) externalEdit(c Command, b ExternalEdit) (decision, error) {
 	if known {
 		d, err = s.putOverlay(c, old, rec.Frontmatter, rec.Body, string(b.Body))
 	} else {
-		o := makeOverlay(rec.Frontmatter, rec.Body, string(b.Body))
+		o := s.makeOverlay(rec.Frontmatter, rec.Body, string(b.Body))
 		o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = contracts.SourceUser, c.At, c.At
 		d, err = changed(string(id), OverlayPut{Overlay: o, What: contracts.EventOverlayInstalled})
 	}

@@ -133,7 +133,7 @@ func describe(e Event) (what, hash string) {
 	case DatasetPut:
 		return "dataset:" + e.Dataset.DatasetRef, e.Dataset.ContentHash
 	case HoldoutUsed:
-		return fmt.Sprintf("holdout.used:%d", e.Uses), e.SplitHash
+		return fmt.Sprintf("holdout.used:%d", len(e.Uses)), ""
 	case JobPut:
 		return "job." + e.What + ":" + string(e.Job.Job.JobID) + ":" + string(e.Job.Job.Status), e.Job.Detail.SourceHash
 	case CandidatePut:

@@ -21,7 +21,7 @@ func (s *State) installPresets(c Command, b InstallPresets) (decision, error) {
 	for _, p := range b.Pack.Overlays {
 		id := string(p.Frontmatter.ID)
 		file := string(frontmatter.Format(p.Frontmatter, p.Body))
-		o := makeOverlay(p.Frontmatter, p.Body, file)
+		o := s.makeOverlay(p.Frontmatter, p.Body, file)
 		o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = contracts.SourcePreset, c.At, c.At
 		old, known := s.overlays.Get(id)
 		was, installed := s.install.Presets[id]

@@ -5,6 +5,7 @@ import (
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec/lint"
+	"github.com/elnor/promptlab/evidence"
 	"github.com/elnor/promptlab/internal/fault"
 )
 
@@ -132,9 +133,27 @@ func (s *State) openMeasurement(c Command, old, j *Job, found []*contracts.Promp
 	}
 	j.Task = &TaskState{ID: contracts.DeriveID(c.ID, "task-measure", 0), Kind: contracts.TaskMeasure, Stage: StageWaiting, NotBefore: c.At}
 	j.Detail.Phase = contracts.PhaseMeasuring
-	uses, _ := s.holdouts.Get(j.Detail.Split.Hash)
-	j.Detail.Split.Uses = uses + 1
-	return []Event{HoldoutUsed{SplitHash: j.Detail.Split.Hash, Uses: uses + 1}, JobPut{Job: j, Previous: old, What: "measuring"}}
+	used := s.useHoldout(j)
+	for _, uses := range used.Uses {
+		j.Detail.Split.Uses = max(j.Detail.Split.Uses, uses)
+	}
+	return []Event{used, JobPut{Job: j, Previous: old, What: "measuring"}}
+}
+
+// useHoldout counts one more use of every sealed input, whatever dataset or
+// version it stands in: another name or one changed row makes nothing fresh.
+func (s *State) useHoldout(j *Job) HoldoutUsed {
+	used := HoldoutUsed{Uses: make(map[string]int, len(j.Holdout))}
+	data, ok := s.datasets.Get(j.Job.DatasetRef)
+	if !ok {
+		return used
+	}
+	for _, ex := range examples(data, j.Holdout) {
+		key := contracts.HashBytes([]byte(evidence.NormaliseInput(ex.InputText)))[:32]
+		uses, _ := s.holdouts.Get(key)
+		used.Uses[key] = uses + 1
+	}
+	return used
 }
 
 // tested stamps the artifact of a completed job.

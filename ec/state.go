@@ -20,7 +20,7 @@ type State struct {
 	keys         Keys
 	datasets     btree.Map[string, *contracts.Dataset] // by dataset_ref
 	versions     btree.Map[string, int]                // newest version by dataset name
-	holdouts     btree.Map[string, int]                // uses by split hash
+	holdouts     btree.Map[string, int]                // uses by the hash of an input
 	jobs         btree.Map[string, *Job]
 	tasks        btree.Map[string, contracts.UUID] // task id -> job id, for every task there ever was
 	candidates   btree.Map[string, *contracts.PromptCandidate]
@@ -96,6 +96,7 @@ type Policy struct {
 	Lease         time.Duration // how long a silent worker keeps a task
 	RetryDelays   []time.Duration
 	MaxDeliveries int // of one task within an hour
+	Classifier    Classifier
 }
 
 // DefaultPolicy gives the numbers that hold where nothing is configured.
@@ -103,12 +104,15 @@ func DefaultPolicy() Policy {
 	return Policy{
 		OptimizeLimit: 30 * time.Minute, MeasureLimit: 20 * time.Minute, Lease: 30 * time.Second,
 		RetryDelays:   []time.Duration{5 * time.Second, 30 * time.Second, 120 * time.Second},
-		MaxDeliveries: 20,
+		MaxDeliveries: 20, Classifier: Phrases{},
 	}
 }
 
 // New makes an empty state.
 func New(p Policy) *State {
+	if p.Classifier == nil {
+		p.Classifier = Phrases{}
+	}
 	return &State{policy: p, install: InstallState{SchemaVersion: 1}, defaults: Defaults{SchemaVersion: 1}}
 }
 

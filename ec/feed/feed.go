@@ -39,7 +39,7 @@ func (f *Feed) Publish(events ...contracts.LiveEvent) {
 		f.next++
 		f.events = append(f.events, e)
 	}
-	if extra := len(f.events) - size; extra > 0 {
+	if extra := len(f.events) - size; extra > size { // now and then, not at each event
 		f.events = append([]contracts.LiveEvent(nil), f.events[extra:]...)
 	}
 	close(f.more)
@@ -50,8 +50,11 @@ func (f *Feed) Publish(events ...contracts.LiveEvent) {
 func (f *Feed) After(seq uint64) []contracts.LiveEvent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if seq >= f.next { // a number of another life: the clock went back over a restart
+		seq = 0
+	}
 	i := len(f.events)
-	for i > 0 && f.events[i-1].Seq > seq {
+	for i > 0 && f.events[i-1].Seq > seq && len(f.events)-i < size {
 		i--
 	}
 	return append([]contracts.LiveEvent(nil), f.events[i:]...)
@@ -62,7 +65,7 @@ func (f *Feed) Wait(ctx context.Context, seq uint64) error {
 	for {
 		f.mu.Lock()
 		more := f.more
-		ready := f.next > seq+1 && len(f.events) > 0 && f.events[len(f.events)-1].Seq > seq
+		ready := len(f.events) > 0 && (f.events[len(f.events)-1].Seq > seq || seq >= f.next)
 		f.mu.Unlock()
 		if ready {
 			return nil

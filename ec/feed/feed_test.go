@@ -44,6 +44,9 @@ func TestFeedIsBounded(t *testing.T) {
 		f.Publish(contracts.LiveEvent{Type: "x"})
 	}
 	got := f.After(0)
+	if again := f.After(1 << 60); len(again) != size {
+		t.Errorf("after a number that was never given: %d events, want all that are kept", len(again))
+	}
 	if len(got) != size || got[0].Seq != 11 {
 		t.Errorf("kept %d events from number %d, want %d from 11", len(got), got[0].Seq, size)
 	}
