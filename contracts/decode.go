@@ -184,7 +184,7 @@ func (d *decoder) list(v reflect.Value, n node, path string, r rules) {
 			d.fail(at, "null", "must not be null")
 			continue
 		}
-		d.value(out.Index(i), e, at, rules{})
+		d.value(out.Index(i), e, at, rules{maxLength: r.itemMaxLength})
 	}
 	v.Set(out)
 }

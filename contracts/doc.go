@@ -12,6 +12,7 @@
 //	minimum, maximum       numbers
 //	minLength, maxLength   strings, in code points
 //	minItems, maxItems     lists
+//	itemMaxLength          each string of a list
 //	pattern, format, enum  strings (format: uuid)
 //	server:"true"          set by EC: a client may leave the field out
 //	client:"v"             as server, and absent client input takes v

@@ -69,10 +69,10 @@ type SplitInfo struct {
 
 // OptimizerInfo says which optimizer really ran.
 type OptimizerInfo struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-	Python  string `json:"python"`
-	Engine  string `json:"engine"`
+	Name    string `json:"name" maxLength:"100"`
+	Version string `json:"version" maxLength:"100"`
+	Python  string `json:"python" maxLength:"100"`
+	Engine  string `json:"engine" maxLength:"100"`
 	Steps   int    `json:"steps"`
 	Tried   int    `json:"tried" default:"0"` // distinct texts that were scored
 }
@@ -159,10 +159,10 @@ type PromptLabJobRequest struct {
 type PromptLabCandidatePayload struct {
 	CandidateID   UUID         `json:"candidate_id" format:"uuid"`
 	CandidateText string       `json:"candidate_text" maxLength:"65536"`
-	DeltaSummary  List[string] `json:"delta_summary" default:"[]" maxItems:"64"`
+	DeltaSummary  List[string] `json:"delta_summary" default:"[]" maxItems:"64" itemMaxLength:"1000"`
 	SourceHash    string       `json:"source_hash" maxLength:"64"`
 	CandidateHash string       `json:"candidate_hash" maxLength:"64"`
-	BackendNotes  List[string] `json:"backend_notes" default:"[]" maxItems:"64"`
+	BackendNotes  List[string] `json:"backend_notes" default:"[]" maxItems:"64" itemMaxLength:"1000"`
 	SearchScore   *float64     `json:"search_score,omitempty" minimum:"0" maximum:"1"` // mean on development rows
 }
 
@@ -172,7 +172,7 @@ type PromptLabReplaySummary struct {
 	ExamplesSucceeded    int           `json:"examples_succeeded" minimum:"0"`
 	EvidenceLabel        EvidenceLabel `json:"evidence_label"`
 	LowerConfidenceBound *float64      `json:"lower_confidence_bound,omitempty" minimum:"0" maximum:"1"`
-	JudgeNotes           List[string]  `json:"judge_notes" default:"[]" maxItems:"256"`
+	JudgeNotes           List[string]  `json:"judge_notes" default:"[]" maxItems:"256" itemMaxLength:"1000"`
 }
 
 // PromptLabJobResult is what a worker returns for an optimize task.

@@ -78,9 +78,9 @@ type OverlayDetail struct {
 
 // Warning is something to know that refused nothing.
 type Warning struct {
-	Code    string `json:"code"`
-	Subject string `json:"subject,omitempty"`
-	Message string `json:"message"`
+	Code    string `json:"code" maxLength:"100"`
+	Subject string `json:"subject,omitempty" maxLength:"4096"`
+	Message string `json:"message" maxLength:"4000"`
 }
 
 // OverlayListResponse is a page of the library.

@@ -23,6 +23,7 @@ type rules struct {
 	minimum, maximum     *float64
 	minLength, maxLength *int
 	minItems, maxItems   *int
+	itemMaxLength        *int // of each string of a list
 	pattern              *regexp.Regexp
 	patternText          string
 	format               string
@@ -82,6 +83,7 @@ func rulesOf(sf reflect.StructField, opts string) rules {
 		maxLength:     intTag(sf, "maxLength"),
 		minItems:      intTag(sf, "minItems"),
 		maxItems:      intTag(sf, "maxItems"),
+		itemMaxLength: intTag(sf, "itemMaxLength"),
 	}
 	if e := sf.Tag.Get("enum"); e != "" {
 		r.enum = strings.Split(e, ",")

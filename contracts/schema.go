@@ -34,7 +34,7 @@ func (g schemaGen) of(t reflect.Type, r rules) Schema {
 	case reflect.Struct:
 		return g.structRef(t)
 	case reflect.Slice:
-		s := Schema{"type": "array", "items": g.of(t.Elem(), rules{})}
+		s := Schema{"type": "array", "items": g.of(t.Elem(), rules{maxLength: r.itemMaxLength})}
 		setInt(s, "minItems", r.minItems)
 		setInt(s, "maxItems", r.maxItems)
 		if t == pairType {

@@ -79,6 +79,7 @@ func (s *State) settle(x *Session) {
 			continue // Load has warned of a file that is gone; the packet leaves it out
 		}
 		was := a.ActiveForSurface
+		a.OverlayBodyHash = o.Record.BodyHash
 		a.InertReason = ""
 		rival, blocked := s.inTheWay(&on, a.OverlayID)
 		switch {

@@ -42,7 +42,7 @@ func (v *View) Packet(key contracts.OverlaySessionKey, q PacketQuery) (p PacketB
 		return v.planPacket(key, q)
 	}
 	x, ok := v.s.sessions.Get(key.FileName())
-	if !ok || q.Seq == 0 && packetDue(x, q) {
+	if !ok || q.Seq == 0 && v.s.packetDue(x, q) {
 		return PacketBytes{}, true, nil
 	}
 	stamp := x.Kept.Packet
@@ -68,13 +68,13 @@ func (v *View) Packet(key contracts.OverlaySessionKey, q PacketQuery) (p PacketB
 }
 
 // packetDue says whether a command must come before a packet is given out.
-func packetDue(x *Session, q PacketQuery) bool {
+func (s *State) packetDue(x *Session, q PacketQuery) bool {
 	stamp := x.Kept.Packet
 	again := stamp != nil && q.TurnID != "" && q.TurnID == stamp.TurnID // a retry of the turn
 	switch {
 	case stamp == nil, stamp.Revision != x.Revision, x.ForceRefreshNextTurn, x.PendingRefreshReason != "":
 		return true
-	case q.Force && !again:
+	case q.Force && !again, s.outdated(x):
 		return true
 	case !q.Now.IsZero() && q.Now.Sub(x.Kept.ActiveAt.Time) > 24*time.Hour:
 		return true // so that a session in use is not taken for a forgotten one
@@ -91,7 +91,7 @@ func (s *State) stampPacket(c Command, b BuildPacket) (decision, error) {
 		return decision{}, err
 	}
 	q := PacketQuery{TurnID: b.TurnID, Force: b.Force, Now: c.At.Time}
-	if e.old != nil && !packetDue(e.old, q) {
+	if e.old != nil && !s.packetDue(e.old, q) {
 		return unchanged(e.old.file, "")
 	}
 	n := &e.next
@@ -99,11 +99,14 @@ func (s *State) stampPacket(c Command, b BuildPacket) (decision, error) {
 	for _, i := range n.Kept.Issued {
 		gone[i.ActivationID] = b.TurnID == "" || i.TurnID != b.TurnID
 	}
+	if s.outdated(&e.base) {
+		e.reason = contracts.RefreshActivation
+	}
 	e.endDispatch(gone)
 	if _, err := e.close("packet"); err != nil { // settles and counts the revision
 		return decision{}, err
 	}
-	inUse := e.old != nil && !packetNeeded(e.old, q) // only the activity is noted
+	inUse := e.old != nil && !s.packetNeeded(e.old, q) // only the activity is noted
 	if !inUse {
 		n.Kept.Packet = &PacketStamp{Revision: n.Revision, GeneratedAt: c.At, TurnID: b.TurnID, Reason: n.PendingRefreshReason, Seq: s.Seq + 1}
 		if n.PendingRefreshReason != "" || n.ForceRefreshNextTurn {
@@ -122,10 +125,19 @@ func (s *State) stampPacket(c Command, b BuildPacket) (decision, error) {
 	return decision{[]Event{SessionPut{Session: &next, Previous: e.old, What: "packet"}}, Receipt{Subject: next.file, Changed: true, Session: &next.OverlaySessionState}}, nil
 }
 
+// outdated says whether a text was changed behind EC's back, by hand while it
+// was not running: the session then still names the text of before.
+func (s *State) outdated(x *Session) bool {
+	return slices.ContainsFunc(x.ActiveOverlays, func(a contracts.ActiveOverlay) bool {
+		o, ok := s.overlays.Get(string(a.OverlayID))
+		return ok && o.Record.BodyHash != a.OverlayBodyHash
+	})
+}
+
 // packetNeeded is packetDue without the note of activity.
-func packetNeeded(x *Session, q PacketQuery) bool {
+func (s *State) packetNeeded(x *Session, q PacketQuery) bool {
 	q.Now = time.Time{}
-	return packetDue(x, q)
+	return s.packetDue(x, q)
 }
 
 // endDispatch takes out one-dispatch entries whose dispatch is over.

@@ -91,6 +91,32 @@ func TestPacketsStayTheSame(t *testing.T) {
 	})
 }
 
+// A file that somebody edited while EC was not running is what the next turn gets,
+// and the session says so.
+func TestTextEditedWhileStopped(t *testing.T) {
+	l := newLive(t)
+	k := chat("t")
+	l.own("mine", 60)
+	l.on(k, "mine")
+	was, _ := l.packet(k, ec.PacketQuery{TurnID: "1"})
+	was, _ = l.packet(k, ec.PacketQuery{TurnID: "2"})
+	l.While(func() {
+		path := filepath.Join(l.Dir, "system/overlays/templates/mine.md")
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, append(b, "One more rule.\n"...), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	p, _ := l.packet(k, ec.PacketQuery{TurnID: "3"})
+	st := l.state(k)
+	if p.PacketHash == was.PacketHash || p.Revision != was.Revision+1 || p.RefreshReason != contracts.RefreshActivation || st.ActiveOverlays[0].OverlayBodyHash != p.OverlayBlocks[0].BodyHash {
+		t.Errorf("R-LIB-09 packet %+v, state %+v", p, st)
+	}
+}
+
 func TestRefreshReasons(t *testing.T) {
 	l := newLive(t)
 	report := func(k contracts.OverlaySessionKey, r contracts.OverlayRefreshReason) ec.Body {

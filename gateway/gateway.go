@@ -210,7 +210,7 @@ func (g *Gateway) Do(ctx context.Context, req Request, budget Budget) (Response,
 	c := &call{g: g, gone: func() bool { return ctx.Err() != nil }, req: req, budget: budget, began: began, lanes: lanes}
 	resp, err := c.run(ctx)
 	g.metrics.overhead.Observe((time.Since(began) - c.waited).Seconds())
-	g.log.InfoContext(ctx, "model call", "request_id", req.RequestID, "job", req.JobID, "role", req.Role,
+	g.log.DebugContext(ctx, "model call", "request_id", req.RequestID, "job", req.JobID, "role", req.Role,
 		"target", c.lane().Name, "class", ClassOf(err), "attempts", c.attempts, "cost_nano_usd", c.cost,
 		"finish", resp.Finish, "duration", time.Since(began))
 	return resp, err

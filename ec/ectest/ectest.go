@@ -115,6 +115,14 @@ func (e *Env) Restart() {
 	e.start()
 }
 
+// While stops EC, lets the test do something to its folder, and starts it again.
+func (e *Env) While(stopped func()) {
+	e.tb.Helper()
+	e.stop()
+	stopped()
+	e.start()
+}
+
 // User is the person of most tests.
 var User = ec.Actor{Role: ec.RoleUser, Name: "person"} //nolint:gochecknoglobals // a constant in all but name
 
