@@ -20,6 +20,7 @@ import (
 
 const (
 	maxStreams    = 64
+	maxNotices    = 8
 	heartbeat     = 15 * time.Second
 	writeDeadline = 10 * time.Second
 )
@@ -55,11 +56,15 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, q values, want f
 		unwanted := func(e contracts.LiveEvent) bool { return !want(e) }
 		return writeJSON(w, http.StatusOK, EventList{Items: slices.DeleteFunc(s.cfg.Feed.After(after), unwanted)})
 	}
+	places := s.streams
+	if exchangeOf(r.Context()).role == ec.RoleSeam {
+		places = s.seamStreams // no number of open pages keeps the seam out
+	}
 	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 	default:
-		return fault.New(fault.Unavailable, "too_many_streams", "%d event streams are open already; close one", maxStreams)
+		return fault.New(fault.Unavailable, "too_many_streams", "%d event streams are open already; close one", cap(places))
 	}
 	s.meters.streams.Inc()
 	defer s.meters.streams.Dec()

@@ -142,8 +142,11 @@ func TestStreamsAreCapped(t *testing.T) { // R-SEC-10
 		}
 	}
 	r.want("one too many", r.ask(ec.RoleUser, "GET", "/api/events", ""), 503, "too_many_streams")
+	if notices, _ := r.watchAs(ec.RoleSeam, "/internal/doc17/session-notices"); notices.StatusCode != 200 {
+		t.Errorf("the seam's stream beside full ones: got %d", notices.StatusCode)
+	}
 	r.want("others are served", r.ask(ec.RoleUser, "GET", "/api/overlays", ""), 200, "")
-	if m := string(r.ask(ec.RoleOperator, "GET", "/metrics", "").body); !strings.Contains(m, fmt.Sprintf("promptlab_http_streams %d\n", api.MaxStreams)) {
+	if m := string(r.ask(ec.RoleOperator, "GET", "/metrics", "").body); !strings.Contains(m, fmt.Sprintf("promptlab_http_streams %d\n", api.MaxStreams+1)) {
 		t.Error("the gauge does not count the streams")
 	}
 }

@@ -17,11 +17,12 @@ func (s *Server) overlayRoutes() {
 		{name: "include_archived", kind: paramBool, deflt: "false"},
 	}, paging()...)
 	const one = "/api/overlays/{overlay_id}"
+	both := []param{{name: "declare_reciprocal", kind: paramBool, deflt: "false", about: "Write the other side of its hard conflicts too, or nothing at all."}}
 	add(s, op{id: "list-overlays", method: http.MethodGet, path: "/api/overlays", summary: "List the library", query: filters}, s.overlays)
 	add(s, op{id: "search-overlays", method: http.MethodGet, path: "/api/overlays/search", summary: "Search the library", query: filters}, s.overlays)
 	add(s, op{id: "get-overlay", method: http.MethodGet, path: one, summary: "Read one overlay", etag: true}, s.overlay)
-	add(s, op{id: "create-overlay", method: http.MethodPost, path: "/api/overlays", summary: "Save a new overlay", success: http.StatusCreated, etag: true}, s.createOverlay)
-	add(s, op{id: "update-overlay", method: http.MethodPut, path: one, summary: "Replace an overlay's text and header", etag: true}, s.updateOverlay)
+	add(s, op{id: "create-overlay", method: http.MethodPost, path: "/api/overlays", summary: "Save a new overlay", query: both, success: http.StatusCreated, etag: true}, s.createOverlay)
+	add(s, op{id: "update-overlay", method: http.MethodPut, path: one, summary: "Replace an overlay's text and header", query: both, etag: true}, s.updateOverlay)
 	add(s, op{id: "archive-overlay", method: http.MethodPost, path: one + "/archive", summary: "Take an overlay out of use", empty: true, etag: true}, s.archiveOverlay)
 	add(s, op{id: "restore-overlay", method: http.MethodPost, path: one + "/restore", summary: "Bring an archived overlay back", empty: true, etag: true}, s.restoreOverlay)
 	add(s, op{id: "install-presets", method: http.MethodPost, path: "/api/presets/install", summary: "Install or upgrade the preset pack", empty: true}, s.installPresets)
@@ -54,12 +55,14 @@ func (s *Server) showOverlay(id string) (reply[contracts.OverlayDetail], error) 
 }
 
 func (s *Server) createOverlay(ctx context.Context, c call[contracts.OverlayTemplateRecord]) (reply[contracts.OverlayDetail], error) {
-	return s.changeOverlay(ctx, c.command(ec.CreateOverlay{Record: c.body}, string(c.body.Frontmatter.ID)))
+	return s.changeOverlay(ctx, c.command(ec.CreateOverlay{Record: c.body, DeclareReciprocal: c.query.flag("declare_reciprocal")}, string(c.body.Frontmatter.ID)))
 }
 
 func (s *Server) updateOverlay(ctx context.Context, c call[contracts.OverlayTemplateRecord]) (reply[contracts.OverlayDetail], error) {
 	id := c.path("overlay_id")
-	return s.changeOverlay(ctx, c.command(ec.UpdateOverlay{OverlayID: contracts.OverlayID(id), Record: c.body, IfMatch: c.ifMatch}, id))
+	return s.changeOverlay(ctx, c.command(ec.UpdateOverlay{
+		OverlayID: contracts.OverlayID(id), Record: c.body, IfMatch: c.ifMatch, DeclareReciprocal: c.query.flag("declare_reciprocal"),
+	}, id))
 }
 
 func (s *Server) archiveOverlay(ctx context.Context, c call[none]) (reply[contracts.OverlayDetail], error) {

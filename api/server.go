@@ -80,6 +80,8 @@ type Server struct {
 	meters  meters
 	streams chan struct{} // one place each open stream
 
+	seamStreams chan struct{} // likewise, of the seam
+
 	seamSeen atomic.Int64 // when the seam was last here, in Unix nanoseconds
 
 	requestID *regexp.Regexp // what we take over from a client
@@ -109,6 +111,8 @@ func New(cfg Config) (*Server, error) {
 		router:  newRouter(),
 		schemas: schemas{defs: map[string]contracts.Schema{}},
 		streams: make(chan struct{}, maxStreams),
+
+		seamStreams: make(chan struct{}, maxNotices),
 
 		requestID: regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}\z`),
 	}

@@ -3,9 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -323,91 +321,4 @@ func TestTruthAndExplanation(t *testing.T) { // R-TRU-12, G-023
 	if fresh := read[contracts.OverlayExplanations](r, "explain a new one", r.ask(ec.RoleAgent, "GET", at("t-8", "explain"), ""), 200); fresh.Revision != 0 {
 		t.Errorf("explanation of a new session: %+v", fresh)
 	}
-}
-
-func TestOpinionsAndDefaults(t *testing.T) {
-	r := liveRig(t)
-	post := func(path, body string) answer {
-		return r.ask(ec.RoleUser, "POST", path, body, "Idempotency-Key", "k")
-	}
-	for path, body := range map[string]func(string) string{
-		"/api/overlay-feedback": func(id string) string { return feedbackBody(id, "o-a") },
-		"/api/overlay-signals":  signalBody,
-	} {
-		id1, id2 := contracts.DeriveID(path, "test", 1), contracts.DeriveID(path, "test", 2)
-		if ack := read[contracts.SignalAck](r, path, post(path, body(string(id1))), 201); !ack.Recorded || ack.ID != id1 {
-			t.Errorf("%s: %+v", path, ack)
-		}
-		for _, key := range []string{"k", "other"} { // decision 29: by its own id, whatever the key
-			if ack := read[contracts.SignalAck](r, "again "+path, r.ask(ec.RoleUser, "POST", path, body(string(id1)), "Idempotency-Key", key), 200); ack.Recorded || ack.ID != id1 {
-				t.Errorf("%s again: %+v", path, ack)
-			}
-		}
-		read[contracts.SignalAck](r, "the key is no identity "+path, post(path, body(string(id2))), 201)
-	}
-	r.want("feedback on nothing", post("/api/overlay-feedback", feedbackBody(someID, "nobody")), 404, "not_found")
-	got := r.want("bad feedback", post("/api/overlay-feedback", strings.Replace(feedbackBody("x", "O"), `"helpful"`, `"great"`, 1)), 422, "validation_failed")
-	for _, field := range []string{"feedback_id", "overlay_id", "overlay_helpfulness_rating"} {
-		if !strings.Contains(fmt.Sprint(got.Details), "{"+field+" ") {
-			t.Errorf("bad feedback: details %+v do not name %s", got.Details, field)
-		}
-	}
-	r.want("another workspace", post("/api/overlay-feedback", strings.Replace(feedbackBody(someID, "o-a"), `"workspace_id":"w"`, `"workspace_id":"v"`, 1)), 422, "validation_failed")
-	r.want("bad signal", post("/api/overlay-signals", strings.Replace(signalBody(someID), "manual_abort", "x", 1)), 422, "validation_failed")
-
-	const path = "/api/moderator-defaults/"
-	if none := read[contracts.ModeratorDefaults](r, "none yet", r.ask(ec.RoleAgent, "GET", path+"mod-1", ""), 200); len(none.OverlayIDs) != 0 || none.ModeratorID != "mod-1" {
-		t.Errorf("moderator without defaults: %+v", none)
-	}
-	put := func(id, body string) answer { return r.ask(ec.RoleUser, "PUT", path+id, body) }
-	saved := read[contracts.ModeratorDefaults](r, "put", put("mod-1", `{"moderator_id":"mod-1","overlay_ids":["o-b"],"applies_to":"rooms"}`), 200)
-	if saved.OverlayIDs[0] != "o-b" || saved.UpdatedBy != "user" || saved.UpdatedAt.IsZero() {
-		t.Errorf("saved: %+v", saved)
-	}
-	r.want("another moderator", put("mod-1", `{"moderator_id":"mod-2","overlay_ids":[]}`), 422, "validation_failed")
-	r.want("unknown overlay", put("mod-1", `{"moderator_id":"mod-1","overlay_ids":["nobody"]}`), 422, "validation_failed")
-	r.want("R-HTTP-12 hard pair", put("mod-1", `{"moderator_id":"mod-1","overlay_ids":["creative-flow","legal-strict"]}`), 409, "hard_conflict")
-	r.want("odd use", put("mod-1", `{"moderator_id":"mod-1","applies_to":"x"}`), 422, "validation_failed")
-	read[contracts.ModeratorDefaults](r, "an id of somebody else's kind", put("R%C3%A4t%20in", "{\"moderator_id\":\"R\u00e4t in\"}"), 200)
-	r.want("no id of anybody's", r.ask(ec.RoleUser, "GET", path+"%07", ""), 404, "not_found")
-	if now := read[contracts.ModeratorDefaults](r, "read", r.ask(ec.RoleUser, "GET", path+"mod-1", ""), 200); now.OverlayIDs[0] != "o-b" {
-		t.Errorf("after refusals: %+v", now)
-	}
-}
-
-// TestEveryPresetOverHTTP: each preset goes on where it may, alone, and is
-// refused elsewhere with a reason.
-func TestEveryPresetOverHTTP(t *testing.T) {
-	r := liveRig(t)
-	p, err := presets.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wait sync.WaitGroup
-	for _, o := range p.Overlays {
-		wait.Go(func() {
-			fm := o.Frontmatter
-			for _, kind := range []contracts.SupportedSurface{contracts.SurfaceChat, contracts.SurfaceRoom, contracts.SurfacePanel, contracts.SurfaceTask} {
-				key, err := contracts.OverlaySessionKey{WorkspaceID: "w", SurfaceKind: kind, SurfaceID: string(fm.ID)}.Canonical("")
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				want := http.StatusUnprocessableEntity
-				for _, s := range fm.SupportedSurfaces {
-					if s == kind && fm.ArtifactClass == contracts.ClassLive {
-						want = http.StatusOK
-					}
-				}
-				if fm.ArtifactClass == contracts.ClassAdvisor && kind == contracts.SurfaceTask {
-					continue // asked for explicitly, for one dispatch
-				}
-				a := r.ask(ec.RoleUser, "POST", "/api/overlay-sessions/"+key.Token()+"/activate", on(string(fm.ID)))
-				if a.status != want {
-					t.Errorf("%s on %s: got %d %s, want %d", fm.ID, kind, a.status, a.body, want)
-				}
-			}
-		})
-	}
-	wait.Wait()
 }

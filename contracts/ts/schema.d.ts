@@ -2694,7 +2694,10 @@ export interface operations {
     };
     "create-overlay": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Write the other side of its hard conflicts too, or nothing at all. */
+                declare_reciprocal?: boolean;
+            };
             header?: {
                 /** @description Makes the write safe to repeat. */
                 "Idempotency-Key"?: string;
@@ -2807,7 +2810,10 @@ export interface operations {
     };
     "update-overlay": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Write the other side of its hard conflicts too, or nothing at all. */
+                declare_reciprocal?: boolean;
+            };
             header?: {
                 /** @description Makes the write safe to repeat. */
                 "Idempotency-Key"?: string;

@@ -13,6 +13,7 @@ import (
 	"github.com/elnor/promptlab/cmd/promptlab/internal/client"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/term"
 	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/internal/fault"
 )
 
 func (a *app) showTruth(f *sessionFlags) *cobra.Command {
@@ -34,6 +35,9 @@ func (a *app) showTruth(f *sessionFlags) *cobra.Command {
 			}
 			t, err := cl.Truth(c.Context(), key)
 			if err != nil {
+				if fault.Code(err) == "truth_unavailable" {
+					return advice{told{err, "nobody reports what turns apply"}, "see what is asked for: promptlab sessions explain"}
+				}
 				return hint(err, "a receipt comes with the session's next turn")
 			}
 			return a.answer(t, func(out term.Screen) { writeTruth(out, t) })
