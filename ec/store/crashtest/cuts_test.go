@@ -3,6 +3,7 @@ package crashtest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -76,7 +77,7 @@ type disk struct {
 // mount makes an image and mounts it. Whatever happens, nothing stays mounted.
 func (f realFS) mount(t *testing.T) (*disk, error) {
 	t.Helper()
-	if err := sweep(os.TempDir()); err != nil {
+	if err := sweep(os.TempDir(), os.Stderr); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", mountPrefix, os.Getpid())) //nolint:usetesting // the name tells the next run whose it was
@@ -141,8 +142,8 @@ func command(args ...string) error {
 // side.
 var sweeping sync.Mutex
 
-// sweep clears away what a run that was killed has left mounted.
-func sweep(under string) error {
+// sweep clears away what a run that was killed has left mounted, and tells so.
+func sweep(under string, tell io.Writer) error {
 	sweeping.Lock()
 	defer sweeping.Unlock()
 	left, err := filepath.Glob(filepath.Join(under, mountPrefix+"*"))
@@ -155,7 +156,7 @@ func sweep(under string) error {
 		if err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			continue // not ours, or still at work
 		}
-		fmt.Fprintf(os.Stderr, "power cuts: clearing %s away, which process %d left\n", dir, pid)
+		fmt.Fprintf(tell, "power cuts: clearing %s away, which process %d left\n", dir, pid)
 		if err := clearAway(dir); err != nil {
 			return err
 		}
@@ -332,7 +333,7 @@ func TestRealMountsOfAKilledRunAreClearedAway(t *testing.T) {
 	if err := errors.Join(os.Mkdir(loose, 0o700), os.WriteFile(image, nil, 0o600), os.Truncate(image, f.size), command("losetup", "-f", image)); err != nil {
 		t.Fatal(errors.Join(err, clearAway(loose)))
 	}
-	if err := sweep(under); err != nil {
+	if err := sweep(under, io.Discard); err != nil {
 		t.Fatal(errors.Join(err, clearAway(dir)))
 	}
 	for _, dir := range []string{dir, loose} {
