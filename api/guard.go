@@ -147,6 +147,9 @@ func cleanPath(u *url.URL) bool {
 	return p == clean || p == clean+"/" && clean != "/"
 }
 
+// shortestToken is less than any token has characters; what is shorter is none.
+const shortestToken = 20
+
 // tokenInQuery finds credentials in an address, by name or by value.
 func (s *Server) tokenInQuery(u *url.URL) bool {
 	if u.RawQuery == "" {
@@ -160,6 +163,9 @@ func (s *Server) tokenInQuery(u *url.URL) bool {
 			return true
 		}
 		for _, v := range append(values, name) {
+			if len(v) < shortestToken {
+				continue
+			}
 			if _, ok := s.keys.token(v); ok {
 				return true
 			}
