@@ -495,6 +495,29 @@ func TestConcurrentChangesOfOneSession(t *testing.T) {
 			}
 		})
 	}
+	for range n {
+		wg.Go(func() {
+			for last, i := 0, 0; i < 20; i++ {
+				b, due, err := l.View().Packet(k, ec.PacketQuery{TurnID: "r"})
+				if due {
+					r, err := l.Do(context.Background(), ec.Command{Actor: ec.Actor{Role: ec.RoleSeam}, Body: ec.BuildPacket{Key: k, TurnID: "r"}})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if b, due, err = l.View().Packet(k, ec.PacketQuery{TurnID: "r", Seq: r.Seq}); due { // changed again meanwhile
+						continue
+					}
+				}
+				p, derr := contracts.Decode[contracts.OverlayPromptPacket](b.Body, contracts.Stored)
+				if err != nil || derr != nil || p.Hash() != p.PacketHash || p.Revision < last || len(p.RequestedOverlayIDs) != len(p.OverlayBlocks) {
+					t.Errorf("torn or older packet: %s, %v, %v", b.Body, err, derr)
+					return
+				}
+				last = p.Revision
+			}
+		})
+	}
 	wg.Wait()
 	var got []int
 	for _, r := range revisions {

@@ -96,7 +96,7 @@ func TestSessionsFollowTheReferenceModel(t *testing.T) {
 		if err := flag.Set("rapid.checks", "10000"); err != nil {
 			t.Fatal(err)
 		}
-	} else if err := flag.Set("rapid.checks", "300"); err != nil {
+	} else if err := flag.Set("rapid.checks", "200"); err != nil {
 		t.Fatal(err)
 	}
 	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
