@@ -103,7 +103,7 @@ func FuzzSessionToken(f *testing.F) {
 
 // R-PKT-11, G-021: the hash covers what reaches the prompt and nothing else.
 func TestPacketHashScope(t *testing.T) {
-	make := func(change func(*OverlayPromptPacket)) string {
+	hash := func(change func(*OverlayPromptPacket)) string {
 		p := OverlayPromptPacket{
 			SessionKey: OverlaySessionKey{WorkspaceID: "w", SurfaceKind: SurfaceChat, SurfaceID: "t", ThreadID: "t"}, Revision: 1, SoftBudget: 800, HardBudget: 1200,
 			OverlayBlocks: List[OverlayPromptBlock]{{OverlayID: "a", Title: "A", BodyHash: "1", PriorityRank: 10}, {OverlayID: "b", Title: "B", BodyHash: "2", PriorityRank: 10}},
@@ -111,7 +111,7 @@ func TestPacketHashScope(t *testing.T) {
 		change(&p)
 		return p.Hash()
 	}
-	base := make(func(*OverlayPromptPacket) {})
+	base := hash(func(*OverlayPromptPacket) {})
 	same := map[string]func(*OverlayPromptPacket){
 		"revision": func(p *OverlayPromptPacket) { p.Revision = 7 }, "reason": func(p *OverlayPromptPacket) { p.RefreshReason = RefreshManual },
 		"warnings": func(p *OverlayPromptPacket) { p.Warnings = List[string]{"x: y"} }, "time": func(p *OverlayPromptPacket) { p.GeneratedAt = Time{}.add(1) },
@@ -126,12 +126,12 @@ func TestPacketHashScope(t *testing.T) {
 		"class": func(p *OverlayPromptPacket) { p.OverlayBlocks[0].ArtifactClass = ClassAdvisor }, "set": func(p *OverlayPromptPacket) { p.OverlayBlocks = p.OverlayBlocks[:1] },
 	}
 	for what, change := range same {
-		if make(change) != base {
+		if hash(change) != base {
 			t.Errorf("another %s changes the packet hash", what)
 		}
 	}
 	for what, change := range differs {
-		if make(change) == base {
+		if hash(change) == base {
 			t.Errorf("another %s leaves the packet hash as it was", what)
 		}
 	}

@@ -110,8 +110,8 @@ func (s *State) settle(x *Session) {
 			x.HardBlockedPairs = append(x.HardBlockedPairs, pairOf(n.Subject, n.Other))
 		}
 	}
-	slices.SortFunc(x.HardBlockedPairs, func(a, b contracts.OverlayPair) int { return slices.Compare(a, b) })
-	x.HardBlockedPairs = slices.CompactFunc(x.HardBlockedPairs, func(a, b contracts.OverlayPair) bool { return slices.Equal(a, b) })
+	slices.SortFunc(x.HardBlockedPairs, slices.Compare)
+	x.HardBlockedPairs = slices.CompactFunc(x.HardBlockedPairs, slices.Equal)
 	x.Warnings = s.warnings(x, sum, blockers)
 }
 

@@ -356,9 +356,9 @@ func TestConcurrentChangesOfOneSession(t *testing.T) {
 			for last, i := 0, 0; i < 20; i++ {
 				b, due, err := l.View().Packet(k, ec.PacketQuery{TurnID: "r"})
 				if due {
-					r, err := l.Do(context.Background(), ec.Command{Actor: ec.Actor{Role: ec.RoleSeam}, Body: ec.BuildPacket{Key: k, TurnID: "r"}})
-					if err != nil {
-						t.Error(err)
+					r, doErr := l.Do(context.Background(), ec.Command{Actor: ec.Actor{Role: ec.RoleSeam}, Body: ec.BuildPacket{Key: k, TurnID: "r"}})
+					if doErr != nil {
+						t.Error(doErr)
 						return
 					}
 					if b, due, err = l.View().Packet(k, ec.PacketQuery{TurnID: "r", Seq: r.Seq}); due { // changed again meanwhile

@@ -42,7 +42,6 @@ type mSession struct {
 	stampReason   string
 	lastRefresh   string
 	lastApplied   int
-	trimmed       string
 }
 
 type model struct {

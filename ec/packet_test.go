@@ -96,8 +96,8 @@ func TestTextEditedWhileStopped(t *testing.T) {
 	k := chat("t")
 	l.own("mine", 60)
 	l.on(k, "mine")
-	was, _ := l.packet(k, ec.PacketQuery{TurnID: "1"})
-	was, _ = l.packet(k, ec.PacketQuery{TurnID: "2"})
+	l.packet(k, ec.PacketQuery{TurnID: "1"})
+	was, _ := l.packet(k, ec.PacketQuery{TurnID: "2"})
 	l.While(func() {
 		path := filepath.Join(l.Dir, "system/overlays/templates/mine.md")
 		b, err := os.ReadFile(path)
@@ -134,7 +134,7 @@ func TestRefreshReasons(t *testing.T) {
 			if st := l.state(k); !st.ForceRefreshNextTurn || string(st.PendingRefreshReason) != want {
 				t.Errorf("after %s: %+v", want, st)
 			}
-			turn := want + string(b.Type())
+			turn := want + b.Type()
 			p, _ := l.packet(k, ec.PacketQuery{TurnID: turn})
 			st := l.state(k)
 			if string(p.RefreshReason) != want || st.ForceRefreshNextTurn || st.PendingRefreshReason != "" || string(st.LastRefreshReason) != want || st.LastRefreshAt == nil {
@@ -195,8 +195,8 @@ func TestRefreshReasons(t *testing.T) {
 	t.Run("R-STO-08 a session in use is not forgotten for want of changes", func(t *testing.T) {
 		k := chat("daily")
 		l.on(k, "secure-code")
+		l.packet(k, ec.PacketQuery{})
 		_, was := l.packet(k, ec.PacketQuery{})
-		_, was = l.packet(k, ec.PacketQuery{})
 		for range 20 {
 			l.Clock.Add(25 * time.Hour)
 			if _, b := l.packet(k, ec.PacketQuery{Now: l.Clock.Now()}); b.ETag != was.ETag {

@@ -11,7 +11,7 @@ import (
 )
 
 // Session is one session's document: its public state and what is kept beside it.
-type Session struct {
+type Session struct { //nolint:recvcheck // clone works on a copy, and the copy is the point
 	contracts.OverlaySessionState
 	Kept SessionKept `json:"kept"`
 
