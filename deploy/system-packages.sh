@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # Installs the system packages that tests need, or says how. Packages: a real
-# Redis for the broker's tests, venv for the optimizer's Python.
+# Redis for the broker's tests, venv for the optimizer's Python, mkfs for real
+# power cuts under the store.
 set -euo pipefail
 missing=()
 command -v redis-server >/dev/null || missing+=(redis-server)
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+PATH=$PATH:/usr/sbin:/sbin
+command -v mkfs.ext4 >/dev/null || missing+=(e2fsprogs)
+command -v mkfs.xfs >/dev/null || missing+=(xfsprogs)
 [ ${#missing[@]} -eq 0 ] && exit 0
 if ! command -v apt-get >/dev/null; then
   echo "missing: ${missing[*]}. Install them with this system's package manager." >&2
