@@ -57,7 +57,7 @@ func connect(t *testing.T, url string) rig {
 			Limits: gateway.Limits{Concurrency: 64, AttemptTimeoutSeconds: 1}}},
 		Adapters: map[gateway.Protocol]gateway.Adapter{gateway.ProtocolOpenAI: openai.New(openai.Config{})},
 		Keys:     func(string) (string, error) { return "sk-" + canary, nil },
-		Rows:     r.rows, Metrics: r.reg, Log: slog.New(slog.NewJSONHandler(r.log, nil)),
+		Rows:     r.rows, Metrics: r.reg, Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Rand: func() float64 { return 0 },
 	})
 	if err != nil {
