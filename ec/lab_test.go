@@ -229,6 +229,7 @@ func TestStaleResultsChangeNothing(t *testing.T) {
 	})
 }
 
+// R-RES-01: what a worker returns becomes a candidate only by EC's own checks.
 func TestIngestTrustsNothing(t *testing.T) {
 	e := ectest.New(t)
 	j := e.Job(e.Lab(40), `{"max_candidates":2,"banned_phrases":["synergy"]}`)
