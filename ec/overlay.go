@@ -19,7 +19,7 @@ func (s *State) makeOverlay(fm contracts.OverlayTemplateFrontmatter, body, file 
 			EvidenceLabel: contracts.LabelNone, RecommendationEligible: !fm.RequiresExplicitInvocation,
 			PromptLabEligible: true,
 		},
-		Revision: 1, File: file, FileHash: contracts.HashBytes([]byte(file)),
+		Revision: 1, File: file, FileHash: contracts.HashBytes([]byte(file)), found: foundBy(fm),
 	}
 	s.classify(o)
 	return o

@@ -128,3 +128,27 @@ func TestServerOwnedFieldsAreEC(t *testing.T) {
 		t.Errorf("R-LAB-13 request %+v", req)
 	}
 }
+
+// R-LIB-02: every word of a query must be found, in whatever case, after a change
+// too.
+func TestSearchFindsEveryWord(t *testing.T) {
+	e := ectest.New(t)
+	e.Must(ec.InstallPresets{Pack: pack(t)})
+	count := func(f ec.OverlayFilter) int { return e.View().Overlays(f).Total }
+	if got := count(ec.OverlayFilter{Query: "LEGAL  research"}); got < 1 || got > 3 {
+		t.Errorf("two words: %d overlays", got)
+	}
+	if got := count(ec.OverlayFilter{Query: "legal zebra"}); got != 0 {
+		t.Errorf("a word that is nowhere: %d overlays", got)
+	}
+	if got := count(ec.OverlayFilter{Category: "legal"}); got != 2 {
+		t.Errorf("category: %d overlays, want 2", got)
+	}
+	e.Must(ec.CreateOverlay{Record: ectest.Overlay("mine", body)})
+	rec := ectest.Overlay("mine", body)
+	rec.Frontmatter.Title = "Zebra crossing"
+	e.Must(ec.UpdateOverlay{OverlayID: "mine", Record: rec})
+	if got := count(ec.OverlayFilter{Query: "zebra"}); got != 1 {
+		t.Errorf("after a change of title: %d overlays", got)
+	}
+}

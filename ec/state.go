@@ -80,6 +80,7 @@ type Overlay struct {
 	Revision int    // texts so far; earlier ones are in its history
 	File     string // the source file as it is on disk, byte for byte
 	FileHash string // sha256 of File: the ETag
+	found    string // what a search looks through
 }
 
 // Keys are EC's own secrets. They are part of the data: without them the same

@@ -33,8 +33,9 @@ type OverlayFilter struct {
 // Overlays lists the library: presets in canonical order, then the others by title.
 func (v *View) Overlays(f OverlayFilter) contracts.OverlayListResponse {
 	var items []contracts.OverlayIndexEntry
+	words := strings.Fields(strings.ToLower(f.Query))
 	v.s.overlays.Scan(func(_ string, o *Overlay) bool {
-		if f.matches(o) {
+		if f.matches(o, words) {
 			items = append(items, indexEntry(o))
 		}
 		return true
@@ -54,8 +55,8 @@ func page[T any](items []T, limit, offset int) contracts.List[T] {
 	return items
 }
 
-func (f OverlayFilter) matches(o *Overlay) bool {
-	fm := o.Record.Frontmatter
+func (f OverlayFilter) matches(o *Overlay, words []string) bool {
+	fm := &o.Record.Frontmatter
 	switch {
 	case o.Archived() && !f.IncludeArchived:
 		return false
@@ -68,13 +69,19 @@ func (f OverlayFilter) matches(o *Overlay) bool {
 	case f.Category != "" && fm.Category != f.Category:
 		return false
 	}
-	hay := strings.ToLower(string(fm.ID) + "\n" + fm.Title + "\n" + fm.Description + "\n" + strings.Join(fm.ResearchTags, "\n") + "\n" + strings.Join(fm.SuggestedUseCases, "\n"))
-	for _, word := range strings.Fields(strings.ToLower(f.Query)) {
-		if !strings.Contains(hay, word) {
+	for _, word := range words {
+		if !strings.Contains(o.found, word) {
 			return false
 		}
 	}
 	return true
+}
+
+// foundBy is the text that a search looks through.
+func foundBy(fm contracts.OverlayTemplateFrontmatter) string {
+	return strings.ToLower(strings.Join([]string{
+		string(fm.ID), fm.Title, fm.Description, strings.Join(fm.ResearchTags, "\n"), strings.Join(fm.SuggestedUseCases, "\n"),
+	}, "\n"))
 }
 
 func indexEntry(o *Overlay) contracts.OverlayIndexEntry {
