@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -245,7 +246,7 @@ func (d *decoder) str(v reflect.Value, n node, path string, r rules) {
 	}
 	length := utf8.RuneCountInString(s)
 	switch {
-	case r.enum != nil && !contains(r.enum, s):
+	case r.enum != nil && !slices.Contains(r.enum, s):
 		d.fail(path, "enum", "must be one of %s", strings.Join(r.enum, ", "))
 	case r.minLength != nil && length < *r.minLength:
 		d.fail(path, "min_length", "must not be shorter than %d", *r.minLength)
@@ -328,13 +329,4 @@ func printable(name string) string {
 		q = q[:most] + "..."
 	}
 	return q
-}
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
 }

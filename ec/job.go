@@ -191,14 +191,25 @@ func (s *State) cancelJob(c Command, b CancelJob) (decision, error) {
 // dropUnmeasured says of a job's unmeasured candidates why they cannot be reviewed.
 func (s *State) dropUnmeasured(j *Job, why string) []Event {
 	var events []Event
-	for _, id := range j.Detail.CandidateIDs {
-		if old, ok := s.candidates.Get(string(id)); ok && old.State == contracts.CandidateUnmeasured {
+	for _, old := range s.candidatesOf(j) {
+		if old.State == contracts.CandidateUnmeasured {
 			cand := *old
 			cand.StateReason, cand.Reviewable = why, false
 			events = append(events, CandidatePut{Candidate: &cand})
 		}
 	}
 	return events
+}
+
+// candidatesOf gives a job's candidates in the order in which they were found.
+func (s *State) candidatesOf(j *Job) []*contracts.PromptCandidate {
+	out := make([]*contracts.PromptCandidate, 0, len(j.Detail.CandidateIDs))
+	for _, id := range j.Detail.CandidateIDs {
+		if cand, ok := s.candidates.Get(string(id)); ok {
+			out = append(out, cand)
+		}
+	}
+	return out
 }
 
 // jobView is a job as the API shows it.

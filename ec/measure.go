@@ -20,10 +20,8 @@ func (s *State) measurePlan(j *Job, data *contracts.Dataset) *contracts.MeasureP
 		Examples:     examples(data, j.Holdout),
 		Arms:         contracts.List[contracts.MeasureArm]{{Arm: armSource, Text: j.SourceText, Runs: 2}},
 	}
-	for _, id := range j.Detail.CandidateIDs {
-		if cand, ok := s.candidates.Get(string(id)); ok {
-			plan.Arms = append(plan.Arms, contracts.MeasureArm{Arm: cand.CandidateHash, Text: cand.CandidateText, Runs: 1})
-		}
+	for _, cand := range s.candidatesOf(j) {
+		plan.Arms = append(plan.Arms, contracts.MeasureArm{Arm: cand.CandidateHash, Text: cand.CandidateText, Runs: 1})
 	}
 	for _, r := range s.rowsOf(j.Job.JobID) {
 		plan.Done = append(plan.Done, r.Key())
@@ -55,17 +53,19 @@ func (s *State) deliverRows(_ Command, b DeliverRows) (decision, error) {
 		return decision{}, fault.New(fault.Conflict, "conflict", "this task measures nothing")
 	}
 	arms := map[string]int{armSource: 2}
-	for _, id := range j.Detail.CandidateIDs {
-		if cand, ok := s.candidates.Get(string(id)); ok {
-			arms[cand.CandidateHash] = 1
-		}
+	for _, cand := range s.candidatesOf(j) {
+		arms[cand.CandidateHash] = 1
+	}
+	sealed := make(map[string]bool, len(j.Holdout))
+	for _, id := range j.Holdout {
+		sealed[id] = true
 	}
 	var fresh []contracts.MeasurementRow
 	var details []fault.Detail
 	seen := map[contracts.MeasurementKey]bool{}
 	for i, r := range b.In.Rows {
 		runs, known := arms[r.Arm]
-		if !known || r.Run >= runs || !slices.Contains(j.Holdout, r.ExampleID) {
+		if !known || r.Run >= runs || !sealed[r.ExampleID] {
 			details = append(details, fault.Detail{Field: fmt.Sprintf("rows[%d]", i), Rule: "foreign", Message: "is no cell of this measurement"})
 			continue
 		}
@@ -93,10 +93,11 @@ func (s *State) measuredResult(c Command, old, j *Job, r contracts.PromptLabJobR
 		events := s.dropUnmeasured(j, "the budget ran out before the measurement was complete")
 		return append(events, JobPut{Job: j, Previous: old, What: "completed"}), nil
 	}
-	if missing := s.missingCells(j); missing > 0 {
+	rows := s.rowsOf(j.Job.JobID)
+	if missing := cells(j) - len(rows); missing > 0 {
 		return s.failedTask(c, old, j, contracts.FailTemporary, fmt.Sprintf("the measurement lacks %d answers", missing)), nil
 	}
-	report, m, err := s.judge(j)
+	report, m, err := s.judge(j, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ func (s *State) measuredResult(c Command, old, j *Job, r contracts.PromptLabJobR
 		block := evidenceBlock(*report.Control)
 		j.Detail.Control = &block
 	}
-	simulated, mixed := s.provenance(j)
+	simulated, mixed := provenance(rows)
 	j.Detail.Simulated = j.Detail.Simulated || simulated
 	events := make([]Event, 0, len(report.Finalists)+2)
 	for i, v := range report.Finalists {
@@ -126,9 +127,9 @@ func (s *State) measuredResult(c Command, old, j *Job, r contracts.PromptLabJobR
 
 // provenance says whether a simulator gave any of the answers, and why no label
 // can rest on them when they came from more than one model.
-func (s *State) provenance(j *Job) (simulated bool, mixed string) {
+func provenance(rows []contracts.MeasurementRow) (simulated bool, mixed string) {
 	var models []string
-	for _, r := range s.rowsOf(j.Job.JobID) {
+	for _, r := range rows {
 		simulated = simulated || r.Simulated
 		if r.Model != "" && !slices.Contains(models, r.Model) {
 			models = append(models, r.Model)
@@ -140,13 +141,11 @@ func (s *State) provenance(j *Job) (simulated bool, mixed string) {
 	return simulated, ""
 }
 
-func (s *State) missingCells(j *Job) int {
-	arms := 2 + len(j.Detail.CandidateIDs)
-	return arms*len(j.Holdout) - len(s.rowsOf(j.Job.JobID))
-}
+// cells counts the answers that a complete measurement of a job has.
+func cells(j *Job) int { return (2 + len(j.Detail.CandidateIDs)) * len(j.Holdout) }
 
 // judge builds the measurement of a job and asks package evidence for its labels.
-func (s *State) judge(j *Job) (evidence.Report, evidence.Measurement, error) {
+func (s *State) judge(j *Job, rows []contracts.MeasurementRow) (evidence.Report, evidence.Measurement, error) {
 	slicesOf := map[string]string{}
 	if data, ok := s.datasets.Get(j.Job.DatasetRef); ok {
 		for _, r := range data.Rows {
@@ -155,7 +154,7 @@ func (s *State) judge(j *Job) (evidence.Report, evidence.Measurement, error) {
 	}
 	scores := map[string][]evidence.Score{}
 	failed := map[string][]string{}
-	for _, r := range s.rowsOf(j.Job.JobID) {
+	for _, r := range rows {
 		arm := r.Arm
 		if r.Run > 0 {
 			arm += "/control"
@@ -173,13 +172,9 @@ func (s *State) judge(j *Job) (evidence.Report, evidence.Measurement, error) {
 	if o := j.Detail.Optimizer; o != nil && o.Tried > m.Tried {
 		m.Tried = o.Tried
 	}
-	for _, id := range j.Detail.CandidateIDs {
-		cand, ok := s.candidates.Get(string(id))
-		if !ok {
-			continue
-		}
+	for _, cand := range s.candidatesOf(j) {
 		m.Finalists = append(m.Finalists, evidence.Finalist{
-			ID: string(id), Pairs: evidence.Pair(scores[armSource], scores[cand.CandidateHash]), MustPassFailed: failed[cand.CandidateHash],
+			ID: string(cand.CandidateID), Pairs: evidence.Pair(scores[armSource], scores[cand.CandidateHash]), MustPassFailed: failed[cand.CandidateHash],
 		})
 	}
 	report, err := evidence.Judge(j.Criteria, m)

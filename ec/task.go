@@ -80,12 +80,10 @@ func (s *State) stale(c Command, old, j *Job, why string) []Event {
 	j.end(c.At, contracts.JobStale, contracts.FailStaleSource, why)
 	j.note(c.At, "stale", "%s: the result changes nothing", why)
 	events := []Event{JobPut{Job: j, Previous: old, What: "stale"}}
-	for _, id := range j.Detail.CandidateIDs {
-		if cand, ok := s.candidates.Get(string(id)); ok {
-			gone := *cand
-			gone.State, gone.StateReason, gone.Reviewable = contracts.CandidateInvalidated, why, false
-			events = append(events, CandidatePut{Candidate: &gone})
-		}
+	for _, cand := range s.candidatesOf(j) {
+		gone := *cand
+		gone.State, gone.StateReason, gone.Reviewable = contracts.CandidateInvalidated, why, false
+		events = append(events, CandidatePut{Candidate: &gone})
 	}
 	return events
 }
@@ -251,12 +249,7 @@ func (s *State) deliverUsage(c Command, b DeliverUsage) (decision, error) {
 		return s.lateUsage(b, err)
 	}
 	var events []Event
-	rows := make([]contracts.UsageRow, len(b.In.Rows))
-	for i, r := range b.In.Rows {
-		r.JobID = old.Job.JobID
-		rows[i] = r
-	}
-	if fresh := s.newAttempts(rows); len(fresh) > 0 {
+	if fresh := s.newAttempts(ofJob(b.In.Rows, old.Job.JobID)); len(fresh) > 0 {
 		events = append(events, UsagePut{fresh})
 	}
 	d := decision{receipt: Receipt{Subject: string(old.Job.JobID), Left: old.left()}}
@@ -289,16 +282,21 @@ func (s *State) lateUsage(b DeliverUsage, err error) (decision, error) {
 	if !ok || fault.Of(err) != fault.Conflict {
 		return decision{}, err
 	}
-	rows := make([]contracts.UsageRow, len(b.In.Rows))
-	for i, r := range b.In.Rows {
-		r.JobID = job
-		rows[i] = r
-	}
-	fresh := s.newAttempts(rows)
+	fresh := s.newAttempts(ofJob(b.In.Rows, job))
 	if len(fresh) == 0 {
 		return decision{}, err
 	}
 	d, _ := changed(string(job), UsagePut{fresh})
 	d.receipt.Note = fault.Code(err)
 	return d, nil
+}
+
+// ofJob gives the rows as those of a job, whatever job the worker wrote into them.
+func ofJob(rows []contracts.UsageRow, job contracts.UUID) []contracts.UsageRow {
+	out := make([]contracts.UsageRow, len(rows))
+	for i, r := range rows {
+		r.JobID = job
+		out[i] = r
+	}
+	return out
 }
