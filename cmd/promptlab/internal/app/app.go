@@ -100,7 +100,7 @@ func (s Servers) serve(ctx context.Context, run cli.ServerRun, withWorker bool) 
 	parts := []life.Part{
 		{Name: "store", Run: core.store.Run}, // stops last: everything below may still write
 		{Name: "writer", Run: core.writer.Run},
-		{Name: "keys", Run: core.ensureKeys},
+		{Name: "keys", Run: func(ctx context.Context) error { return core.ensureKeys(ctx, run.SplitKey) }},
 		{Name: "dispatch", Run: dispatcher.Run},
 	}
 	if withWorker {

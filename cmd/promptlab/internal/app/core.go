@@ -130,16 +130,19 @@ func tokenHashes(h home.Home) (map[ec.Role][sha256.Size]byte, error) {
 }
 
 // ensureKeys gives a fresh library its secrets. It has nothing more to do then.
-func (c *core) ensureKeys(ctx context.Context) error {
+func (c *core) ensureKeys(ctx context.Context, key string) error {
 	if c.writer.View().HasKeys() {
 		return nil
 	}
-	raw := make([]byte, 32)
-	if _, err := rand.Read(raw); err != nil {
-		return fmt.Errorf("make the library's keys: %w", err)
+	if key == "" {
+		raw := make([]byte, 32)
+		if _, err := rand.Read(raw); err != nil {
+			return fmt.Errorf("make the library's keys: %w", err)
+		}
+		key = hex.EncodeToString(raw)
 	}
 	_, err := c.writer.Do(ctx, ec.Command{
-		ID: uuid.Must(uuid.NewV7()).String(), Actor: ec.Actor{Role: ec.RoleSystem, Name: "ec"}, Body: ec.EnsureKeys{SplitKey: hex.EncodeToString(raw)},
+		ID: uuid.Must(uuid.NewV7()).String(), Actor: ec.Actor{Role: ec.RoleSystem, Name: "ec"}, Body: ec.EnsureKeys{SplitKey: key},
 	})
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil // told to stop before it was its turn

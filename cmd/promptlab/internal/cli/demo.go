@@ -94,6 +94,8 @@ func (a *app) demo(c *cobra.Command, f demoFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	// the same seed seals the same examples, so that a demo can be repeated
+	run.SplitKey = contracts.Hash(fmt.Sprintf("demo split %d", f.seed))
 	return a.withServer(c.Context(), run, func(ctx context.Context, r Ready) error {
 		report, err := a.demoJob(ctx, run, r, f)
 		if err != nil {

@@ -30,6 +30,8 @@ type ServerRun struct {
 	Log    *slog.Logger
 	Ready  func(Ready) error
 
+	SplitKey string // secret of a fresh library; empty: by chance, as it should be outside of demo
+
 	ECURL string // Worker: where serve is
 	Token string // Worker: the worker's token
 }
