@@ -2,14 +2,10 @@ package gateway
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf8"
 )
 
 // call is one logical call on its way through the chain.
@@ -18,6 +14,7 @@ type call struct {
 	gone   func() bool // whether the caller has left; its end is never retried
 	req    Request
 	budget Budget
+	emit   func(Event) error // nil: the answer is wanted whole
 	began  time.Time
 
 	lanes    []*lane
@@ -26,6 +23,7 @@ type call struct {
 	attempts int // made at a provider
 	cost     int64
 	unknown  bool          // some attempt's cost is a bound or a guess
+	shown    bool          // a piece reached the consumer: nothing is tried again
 	waited   time.Duration // at providers, in queues and in backoff
 
 	fallbackFrom  string
@@ -48,7 +46,7 @@ func (c *call) run(ctx context.Context) (Response, error) {
 			return resp, nil
 		}
 		err = c.finish(err)
-		if try >= maxAttempts || !c.again(ctx, err) {
+		if try >= maxAttempts || c.shown || !c.again(ctx, err) {
 			return Response{}, err
 		}
 	}
@@ -128,7 +126,7 @@ func (c *call) attempt(ctx context.Context) (Response, *Error) {
 		c.g.metrics.refused(l.Target, req.Role, ClassBreakerOpen)
 		return Response{}, &Error{Class: ClassBreakerOpen}
 	}
-	bound := l.Price.Bound(req.Messages, req.MaxTokens)
+	bound := l.Price.Bound(req, l.ImageTokens)
 	asked := time.Now()
 	hold, err := c.budget.Reserve(ctx, bound)
 	c.waited += time.Since(asked)
@@ -160,47 +158,6 @@ func (c *call) refusal(err error) *Error {
 		return &Error{Class: ClassSaturated, Reason: "no_money_in_time"}
 	}
 	return e
-}
-
-// policy shapes the request for a target, or refuses it before anything is sent.
-func (c *call) policy(l *lane) (Request, []string, *Error) {
-	req := c.req
-	refuse := func(reason string) (Request, []string, *Error) {
-		return req, nil, &Error{Class: ClassPolicy, Reason: reason}
-	}
-	size := 0
-	for _, m := range req.Messages {
-		if m.Role != "system" && m.Role != "user" && m.Role != "assistant" {
-			return refuse("message_role")
-		}
-		if !utf8.ValidString(m.Content) {
-			return refuse("message_not_utf8")
-		}
-		size += len(m.Content)
-	}
-	switch _, free := c.budget.(unlimited); {
-	case c.budget == nil:
-		return refuse("no_budget")
-	case len(req.Messages) == 0:
-		return refuse("no_messages")
-	case req.MaxTokens <= 0:
-		return refuse("max_tokens_required")
-	case size > l.MaxInputBytes:
-		return req, nil, &Error{Class: ClassContextOverflow, Reason: "max_input_bytes"}
-	case !free && !l.Price.Known:
-		return req, nil, &Error{Class: ClassPriceUnknown}
-	}
-	var adjusted []string
-	if req.MaxTokens > l.MaxOutput {
-		req.MaxTokens = l.MaxOutput
-		adjusted = append(adjusted, "max_tokens")
-	}
-	for _, p := range l.Drop {
-		if req.drop(p) {
-			adjusted = append(adjusted, string(p))
-		}
-	}
-	return req, adjusted, nil
 }
 
 // turn waits for a slot and for the rate, as long as the call may take.
@@ -240,7 +197,7 @@ func (c *call) send(ctx context.Context, l *lane, call Call, row *Attempt) (Repl
 	row.Number = c.attempts
 	row.AttemptID = row.RequestID + "." + strconv.Itoa(c.attempts)
 	row.StartedAt = time.Now()
-	reply, err := l.adapter.Complete(ctx, call)
+	reply, err := c.exchange(ctx, l, call)
 	row.Duration = time.Since(row.StartedAt)
 	row.TotalDuration = time.Since(c.began)
 	c.waited += row.Duration
@@ -263,6 +220,20 @@ func (c *call) send(ctx context.Context, l *lane, call Call, row *Attempt) (Repl
 	return reply, ended
 }
 
+// exchange asks the adapter in the way that the caller wants its answer.
+func (c *call) exchange(ctx context.Context, l *lane, call Call) (Reply, error) {
+	if c.emit == nil {
+		return l.adapter.Complete(ctx, call)
+	}
+	return l.adapter.Stream(ctx, call, func(e Event) error {
+		if e.Kind == EventFinish {
+			return nil
+		}
+		c.shown = true
+		return c.emit(e)
+	})
+}
+
 // bill settles the hold and writes the row. Told usage is booked as told; a
 // refusal costs nothing; everything else costs the bound, because it may have.
 func (c *call) bill(l *lane, hold Hold, bound int64, reply Reply, failure *Error, row *Attempt) {
@@ -281,7 +252,8 @@ func (c *call) bill(l *lane, hold Hold, bound int64, reply Reply, failure *Error
 	c.unknown = c.unknown || !row.CostKnown
 
 	row.Usage, row.Finish = u, reply.Finish
-	row.Malformed = failure == nil && c.req.Schema.malformed(reply)
+	row.Malformed = failure == nil && malformed(c.req, reply)
+	row.ToolCalls = len(reply.ToolCalls)
 	row.ServedModel = CleanServed(reply.ServedModel)
 	row.ProviderRequestID = CleanRequestID(reply.ProviderRequestID)
 	if failure != nil {
@@ -301,28 +273,18 @@ func (c *call) row(l *lane, req Request, adjusted []string) Attempt {
 		RequestID: req.RequestID, JobID: req.JobID, Workspace: req.Workspace, Role: req.Role, Feature: req.Feature,
 		PromptKey: req.PromptKey, PromptVersion: req.PromptVersion, SchemaID: c.req.Schema.name(), RequestDigest: digest(l.Target, req),
 		Target: l.Name, Provider: l.Provider, Protocol: l.Protocol, Model: l.Model,
-		Simulated: l.Protocol == ProtocolSimulator, Adjusted: adjusted,
+		Simulated: l.Protocol == ProtocolSimulator, Adjusted: adjusted, Streamed: c.emit != nil, Reasoning: req.Reasoning,
 		FallbackFrom: c.fallbackFrom, FallbackClass: c.fallbackClass,
 	}
 }
 
 func (c *call) response(l *lane, r Reply, malformed bool) Response {
 	return Response{
-		Text: r.Text, Reasoning: r.Reasoning, Refusal: r.Refusal, Finish: r.Finish, Malformed: malformed, Usage: r.Usage,
+		Text: r.Text, Reasoning: r.Reasoning, Refusal: r.Refusal, ToolCalls: r.ToolCalls, Finish: r.Finish, Malformed: malformed, Usage: r.Usage,
 		RequestID: c.req.RequestID, Target: l.Name, Provider: l.Provider, Model: l.Model, ServedModel: CleanServed(r.ServedModel),
 		ProviderRequestID: CleanRequestID(r.ProviderRequestID), Simulated: l.Protocol == ProtocolSimulator,
 		Attempts: c.attempts, Cost: c.cost, CostKnown: !c.unknown,
 	}
-}
-
-// digest names what was asked without holding it.
-func digest(t Target, req Request) string {
-	b, err := json.Marshal([]any{t.Provider, t.Model, req.Messages, req.MaxTokens, req.Temperature, req.Seed, req.Stop, req.Schema.name()})
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }
 
 // asError keeps a nil *Error a nil error.

@@ -32,6 +32,15 @@ func (s *stub) Complete(ctx context.Context, c gateway.Call) (gateway.Reply, err
 	return s.do(ctx, n, c)
 }
 
+// Stream gives the whole answer at once.
+func (s *stub) Stream(ctx context.Context, c gateway.Call, emit func(gateway.Event) error) (gateway.Reply, error) {
+	reply, err := s.Complete(ctx, c)
+	if err != nil {
+		return reply, err
+	}
+	return reply, gateway.EmitReply(reply, emit)
+}
+
 func ok(text string) gateway.Reply {
 	return gateway.Reply{Text: text, Finish: gateway.FinishStop, ServedModel: "m1",
 		Usage: gateway.Usage{Known: true, Input: 10, Output: 5}}

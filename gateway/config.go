@@ -12,16 +12,23 @@ import (
 	"github.com/elnor/promptlab/internal/fault"
 )
 
-// Protocol is how a model server is spoken to.
+// Protocol is how a model server is spoken to: its API surface. Another one is
+// another target to every record and comparison.
 type Protocol string
 
 // The protocols that models[].protocol may name. New refuses one that has no
 // adapter.
 const (
-	ProtocolOpenAI    Protocol = "openai"
-	ProtocolAnthropic Protocol = "anthropic"
+	ProtocolOpenAI    Protocol = "openai"    // Chat Completions
+	ProtocolResponses Protocol = "responses" // OpenAI's Responses
+	ProtocolAnthropic Protocol = "anthropic" // Messages
 	ProtocolSimulator Protocol = "simulator"
 )
+
+// Protocols gives every protocol.
+func Protocols() []Protocol {
+	return []Protocol{ProtocolOpenAI, ProtocolResponses, ProtocolAnthropic, ProtocolSimulator}
+}
 
 // ModelConfig is one entry of models[]: a pinned model at one server.
 type ModelConfig struct {
@@ -38,6 +45,8 @@ type ModelConfig struct {
 	DropSampling   bool     `yaml:"drop_sampling" json:"drop_sampling,omitempty"`       // never send temperature, seed, stop (reasoning models)
 
 	DropParameters []Parameter `yaml:"drop_parameters" json:"drop_parameters,omitempty"` // never send these, although the profile takes them
+
+	Reasoning *ReasoningConfig `yaml:"reasoning" json:"reasoning,omitempty"` // nil: nothing about reasoning is ever sent
 }
 
 // Prices are US dollars per million tokens. Input and output must both be
@@ -57,6 +66,17 @@ type Limits struct {
 	RequestsPerMinute     int `yaml:"requests_per_minute" json:"requests_per_minute,omitempty"`         // default: no limit
 	AttemptTimeoutSeconds int `yaml:"attempt_timeout_seconds" json:"attempt_timeout_seconds,omitempty"` // default 60
 	TotalTimeoutSeconds   int `yaml:"total_timeout_seconds" json:"total_timeout_seconds,omitempty"`     // default: the role's
+	ImageTokens           int `yaml:"image_tokens" json:"image_tokens,omitempty"`                       // the most that one image counts; default: no images are sent
+
+	StreamLimits `yaml:",inline"`
+	ByRoute      map[Role]StreamLimits `yaml:"by_route" json:"by_route,omitempty"` // over the model's own
+}
+
+// StreamLimits bound the silence of a streamed answer. They take the place of
+// the attempt's timeout; the total one holds as well. Zero takes the default.
+type StreamLimits struct {
+	FirstTokenTimeoutSeconds int `yaml:"first_token_timeout_seconds" json:"first_token_timeout_seconds,omitempty"` // from the request to the first piece; default 90
+	IdleTimeoutSeconds       int `yaml:"idle_timeout_seconds" json:"idle_timeout_seconds,omitempty"`               // from one piece to the next; default 60
 }
 
 // Target is a validated ModelConfig.
@@ -78,7 +98,26 @@ type Target struct {
 	PerMinute      int
 	AttemptTimeout time.Duration
 	TotalTimeout   time.Duration // 0: the role's
+	ImageTokens    int           // 0: no images
+	Reasoning      ReasoningPolicy
+
+	silence map[Role]silence
 }
+
+// Sends tells whether an optional parameter may be sent to the target.
+func (t Target) Sends(p Parameter) bool { return !slices.Contains(t.Drop, p) }
+
+// Silence gives how long a streamed answer for a role may take to its first
+// piece, and from one piece to the next.
+func (t Target) Silence(r Role) (first, idle time.Duration) {
+	s := t.silence[r]
+	return s.first, s.idle
+}
+
+type silence struct{ first, idle time.Duration }
+
+// defaultMaxOutput is the cap on the tokens of an answer when none is configured.
+const defaultMaxOutput = 4096
 
 // The sane range of a price that is not 0. Below it somebody typed dollars per
 // token, above it dollars per billion.
@@ -148,8 +187,8 @@ func (c *checker) require(ok bool, field, rule, message string) {
 func (c *checker) target(m ModelConfig) Target {
 	simulated := m.Protocol == ProtocolSimulator
 	c.require(namePattern.MatchString(m.Name), "name", "pattern", "must be 1 to 64 of a-z, 0-9, dot, dash and underscore")
-	c.require(slices.Contains([]Protocol{ProtocolOpenAI, ProtocolAnthropic, ProtocolSimulator}, m.Protocol),
-		"protocol", "enum", "must be openai, anthropic or simulator")
+	c.require(slices.Contains(Protocols(), m.Protocol),
+		"protocol", "enum", "must be openai, responses, anthropic or simulator")
 	c.require(modelPattern.MatchString(m.Model), "model", "pattern", "must be the exact name that the server knows")
 	c.require(m.APIKeyEnv == "" || envPattern.MatchString(m.APIKeyEnv), "api_key_env", "pattern",
 		"must be the name of an environment variable, not a key")
@@ -158,7 +197,7 @@ func (c *checker) target(m ModelConfig) Target {
 	profile, known := profileOf(orString(m.Profile, DefaultProfile))
 	c.require(known, "profile", "enum", "must be "+strings.Join(profileNames(), ", "))
 	for i, p := range m.DropParameters {
-		c.require(slices.Contains(Parameters(), p), fmt.Sprintf("drop_parameters[%d]", i), "enum", "must be temperature, seed, stop or response_format")
+		c.require(slices.Contains(Parameters(), p), fmt.Sprintf("drop_parameters[%d]", i), "enum", "must be "+parameterNames())
 	}
 	c.routes(m.Routes)
 	c.limits(m.Limits)
@@ -166,12 +205,15 @@ func (c *checker) target(m ModelConfig) Target {
 	t := Target{
 		Name: m.Name, Protocol: m.Protocol, Model: m.Model, KeyName: m.APIKeyEnv, Routes: slices.Clone(m.Routes),
 		Profile: profile, MaxTokensField: orString(m.MaxTokensField, profile.MaxTokensField), Drop: profile.dropped(m),
-		MaxOutput:      or(m.Limits.MaxOutputTokens, 4096),
+		MaxOutput:      or(m.Limits.MaxOutputTokens, defaultMaxOutput),
 		MaxInputBytes:  or(m.Limits.MaxInputBytes, 1<<20),
 		Concurrency:    or(m.Limits.Concurrency, 8),
 		PerMinute:      m.Limits.RequestsPerMinute,
 		AttemptTimeout: time.Duration(or(m.Limits.AttemptTimeoutSeconds, 60)) * time.Second,
 		TotalTimeout:   time.Duration(m.Limits.TotalTimeoutSeconds) * time.Second,
+		ImageTokens:    m.Limits.ImageTokens,
+		Reasoning:      c.reasoning(m),
+		silence:        m.Limits.silence(),
 	}
 	if simulated {
 		c.require(m.BaseURL == "", "base_url", "forbidden", "the simulator has no address")
@@ -198,19 +240,43 @@ func (c *checker) routes(routes []Role) {
 }
 
 func (c *checker) limits(l Limits) {
-	for _, f := range []struct {
+	type limit struct {
 		name      string
 		value, to int
-	}{
+	}
+	all := []limit{
 		{"max_output_tokens", l.MaxOutputTokens, 1 << 20},
 		{"max_input_bytes", l.MaxInputBytes, 4 << 20},
 		{"concurrency", l.Concurrency, 1024},
 		{"requests_per_minute", l.RequestsPerMinute, 1 << 20},
 		{"attempt_timeout_seconds", l.AttemptTimeoutSeconds, 3600},
 		{"total_timeout_seconds", l.TotalTimeoutSeconds, 3600},
-	} {
+		{"image_tokens", l.ImageTokens, 1 << 20},
+		{"first_token_timeout_seconds", l.FirstTokenTimeoutSeconds, 3600},
+		{"idle_timeout_seconds", l.IdleTimeoutSeconds, 3600},
+	}
+	for r, s := range l.ByRoute {
+		c.require(slices.Contains(Roles(), r), "limits.by_route", "enum", "must name chat, rewrite, critic, judge, task or meta")
+		all = append(all, limit{"by_route.first_token_timeout_seconds", s.FirstTokenTimeoutSeconds, 3600},
+			limit{"by_route.idle_timeout_seconds", s.IdleTimeoutSeconds, 3600})
+	}
+	for _, f := range all {
 		c.require(f.value >= 0 && f.value <= f.to, "limits."+f.name, "range", fmt.Sprintf("must lie between 0 (default) and %d", f.to))
 	}
+}
+
+// silence gives every role's limits: its own, else the model's, else the
+// defaults, which are generous: a model may think for a minute.
+func (l Limits) silence() map[Role]silence {
+	out := map[Role]silence{}
+	for _, r := range Roles() {
+		own := l.ByRoute[r]
+		out[r] = silence{
+			first: time.Duration(or(own.FirstTokenTimeoutSeconds, or(l.FirstTokenTimeoutSeconds, 90))) * time.Second,
+			idle:  time.Duration(or(own.IdleTimeoutSeconds, or(l.IdleTimeoutSeconds, 60))) * time.Second,
+		}
+	}
+	return out
 }
 
 func (c *checker) prices(p *Prices) Price {

@@ -41,7 +41,7 @@ func TestEveryBadKeyIsNamedAtOnceAndNoValueIsTold(t *testing.T) {
 		Name: "Bad Name " + canary, Protocol: "smoke", BaseURL: "ftp://" + canary, Model: "", APIKeyEnv: "sk-" + canary,
 		Prices: &gateway.Prices{Input: usd(0.0000025)}, Limits: gateway.Limits{Concurrency: -1},
 		Routes: []gateway.Role{"task", "dream", "task"}, MaxTokensField: "tokens",
-		Profile: "best", DropParameters: []gateway.Parameter{"seed", "tools"},
+		Profile: "best", DropParameters: []gateway.Parameter{"seed", "thoughts"},
 	}
 	_, err := gateway.Targets([]gateway.ModelConfig{localModel(), bad, localModel()})
 	var f *fault.Error
@@ -133,7 +133,7 @@ func TestBoundCoversEveryCost(t *testing.T) {
 		write := rapid.IntRange(0, len(text)-read).Draw(t, "cache write")
 		u := gateway.Usage{Known: true, Input: int64(len(text) - read - write), CacheRead: int64(read), CacheWrite: int64(write),
 			Output: int64(rapid.IntRange(0, maxTokens).Draw(t, "output"))}
-		bound := p.Bound([]gateway.Message{{Role: "user", Content: string(text)}}, maxTokens)
+		bound := p.Bound(gateway.Request{Messages: []gateway.Message{{Role: "user", Content: string(text)}}, MaxTokens: maxTokens}, 0)
 		if cost := p.Cost(u); cost > bound {
 			t.Fatalf("%+v with %+v costs %d, bound %d", u, p, cost, bound)
 		}

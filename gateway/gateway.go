@@ -90,7 +90,7 @@ func New(c Config) (*Gateway, error) {
 	if g.keys == nil {
 		g.keys = func(string) (string, error) { return "", errors.New("no keys") }
 	}
-	known := []Protocol{ProtocolOpenAI, ProtocolAnthropic, ProtocolSimulator}
+	known := Protocols()
 	for i, m := range c.Models {
 		if c.Adapters[m.Protocol] == nil && slices.Contains(known, m.Protocol) {
 			bad = append(bad, fault.Detail{Field: modelField(i, "protocol"), Rule: "unavailable",
@@ -198,6 +198,24 @@ func methodTimeout(r Role) time.Duration {
 // Do makes one logical call: at most three attempts, at most one fallback. The
 // error is always an *Error.
 func (g *Gateway) Do(ctx context.Context, req Request, budget Budget) (Response, error) {
+	return g.make(ctx, req, budget, nil)
+}
+
+// Stream is Do with the answer piece by piece; the Response holds the whole.
+// emit is called from the calling goroutine, one event at a time, and may block:
+// the clock of silent providers stands still meanwhile. It should give up when
+// ctx ends. With the first event the answer is committed: whatever happens then
+// ends the call, nothing is retried. An error of emit means that the consumer is
+// gone and ends the call at the provider too. When Stream returns, nothing of
+// the call is left running.
+func (g *Gateway) Stream(ctx context.Context, req Request, budget Budget, emit func(Event) error) (Response, error) {
+	if emit == nil {
+		emit = func(Event) error { return nil }
+	}
+	return g.make(ctx, req, budget, emit)
+}
+
+func (g *Gateway) make(ctx context.Context, req Request, budget Budget, emit func(Event) error) (Response, error) {
 	began := time.Now()
 	if req.RequestID == "" {
 		req.RequestID = g.newID()
@@ -207,12 +225,12 @@ func (g *Gateway) Do(ctx context.Context, req Request, budget Budget) (Response,
 		g.log.InfoContext(ctx, "model call refused", "request_id", req.RequestID, "job", req.JobID, "role", req.Role, "class", ClassPolicy)
 		return Response{}, err
 	}
-	c := &call{g: g, gone: func() bool { return ctx.Err() != nil }, req: req, budget: budget, began: began, lanes: lanes}
+	c := &call{g: g, gone: func() bool { return ctx.Err() != nil }, req: req, budget: budget, emit: emit, began: began, lanes: lanes}
 	resp, err := c.run(ctx)
 	g.metrics.overhead.Observe((time.Since(began) - c.waited).Seconds())
 	g.log.DebugContext(ctx, "model call", "request_id", req.RequestID, "job", req.JobID, "role", req.Role,
 		"target", c.lane().Name, "class", ClassOf(err), "attempts", c.attempts, "cost_nano_usd", c.cost,
-		"finish", resp.Finish, "duration", time.Since(began))
+		"finish", resp.Finish, "streamed", emit != nil, "duration", time.Since(began))
 	return resp, err
 }
 

@@ -43,21 +43,35 @@ func (p Price) Cost(u Usage) int64 {
 	return add(sum, tokens(u.CacheWrite, p.CacheWrite))
 }
 
-// perMessage is the allowance for what a provider wraps around one message.
-const perMessage = 16
+// The allowances for what a provider wraps around one message, and around one
+// part, tool or tool call.
+const (
+	perMessage = 16
+	perPart    = 16
+)
 
 // Bound gives the most that a request can cost. One byte is counted as one
 // token: byte-level encoders never make more, and no vocabulary is needed.
-func (p Price) Bound(messages []Message, maxTokens int) int64 {
+// Messages, tools and the shape of the answer are counted; an image counts as
+// imageTokens, whatever its bytes.
+func (p Price) Bound(r Request, imageTokens int) int64 {
 	n := int64(perMessage)
-	for _, m := range messages {
-		n += int64(len(m.Role)) + int64(len(m.Content)) + perMessage
+	for _, m := range r.Messages {
+		bytes, images := m.size()
+		n = add(n, int64(bytes)+perMessage)
+		n = add(n, int64(images)*int64(imageTokens))
+	}
+	for _, t := range r.Tools {
+		n = add(n, int64(t.size()))
+	}
+	if r.Schema != nil {
+		n = add(n, int64(len(r.Schema.id)+len(r.Schema.keywords)))
 	}
 	in := tokens(n, max(p.Input, p.CacheRead, p.CacheWrite))
 	if in > 0 {
 		in = add(in, 2) // Cost rounds up three kinds of input, not one
 	}
-	return add(in, tokens(int64(maxTokens), p.Output))
+	return add(in, tokens(int64(r.MaxTokens), p.Output))
 }
 
 // tokens multiplies n tokens by a price per million, rounded up and saturating:

@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,15 +12,73 @@ type Parameter string
 
 // The optional parameters, as drop_parameters spells them.
 const (
-	ParamTemperature    Parameter = "temperature"
-	ParamSeed           Parameter = "seed"
-	ParamStop           Parameter = "stop"
-	ParamResponseFormat Parameter = "response_format" // strict JSON by Request.Schema
+	ParamTemperature      Parameter = "temperature"
+	ParamSeed             Parameter = "seed"
+	ParamStop             Parameter = "stop"
+	ParamResponseFormat   Parameter = "response_format" // strict JSON by Request.Schema, or any JSON object
+	ParamTopP             Parameter = "top_p"
+	ParamPresencePenalty  Parameter = "presence_penalty"
+	ParamFrequencyPenalty Parameter = "frequency_penalty"
+	ParamParallelTools    Parameter = "parallel_tool_calls"
+	ParamStreamUsage      Parameter = "stream_options" // the wish for usage at the end of a stream
+	ParamTools            Parameter = "tools"          // never removed from a request: it is refused instead
+
+	// ParamReasoning is sent where a target declares reasoning, and nowhere else.
+	ParamReasoning Parameter = "reasoning"
 )
 
-// Parameters gives every optional parameter, in the order of the rows.
+// Parameters gives every optional parameter that drop_parameters may name, in
+// the order of the rows.
 func Parameters() []Parameter {
-	return []Parameter{ParamTemperature, ParamSeed, ParamStop, ParamResponseFormat}
+	return []Parameter{
+		ParamTemperature, ParamSeed, ParamStop, ParamResponseFormat, ParamTopP, ParamPresencePenalty,
+		ParamFrequencyPenalty, ParamParallelTools, ParamStreamUsage, ParamTools,
+	}
+}
+
+// parameterNames gives the names, for messages.
+func parameterNames() string {
+	var out []string
+	for _, p := range Parameters() {
+		out = append(out, string(p))
+	}
+	return strings.Join(out, ", ")
+}
+
+// samples tells whether a parameter steers how the next word is chosen, which
+// reasoning models do not let anybody do.
+func (p Parameter) samples() bool {
+	switch p {
+	case ParamTemperature, ParamSeed, ParamStop, ParamTopP, ParamPresencePenalty, ParamFrequencyPenalty:
+		return true
+	default:
+		return false
+	}
+}
+
+// drop takes an optional parameter out, and tells whether it was there.
+func (r *Request) drop(p Parameter) (was bool) {
+	switch p {
+	case ParamTemperature:
+		was, r.Temperature = r.Temperature != nil, nil
+	case ParamSeed:
+		was, r.Seed = r.Seed != nil, nil
+	case ParamStop:
+		was, r.Stop = r.Stop != nil, nil
+	case ParamResponseFormat:
+		was, r.Schema, r.JSONObject = r.Schema != nil || r.JSONObject, nil, false
+	case ParamTopP:
+		was, r.TopP = r.TopP != nil, nil
+	case ParamPresencePenalty:
+		was, r.PresencePenalty = r.PresencePenalty != nil, nil
+	case ParamFrequencyPenalty:
+		was, r.FrequencyPenalty = r.FrequencyPenalty != nil, nil
+	case ParamParallelTools:
+		was, r.ParallelToolCalls = r.ParallelToolCalls != nil, nil
+	case ParamReasoning:
+		was, r.Reasoning = r.Reasoning != "", ""
+	}
+	return was
 }
 
 // Profile is what is known about one kind of server behind a protocol: what it
@@ -30,6 +89,7 @@ type Profile struct {
 	Takes          []Parameter
 	MaxTokensField string // unless the model's own says otherwise
 	KeyHeader      string // header that holds the bare key; empty: Authorization with Bearer
+	Developer      bool   // knows messages of a developer; to others they go as the system's
 
 	rules     []rule // looked at before the common ones
 	nestedRaw bool   // error.metadata.raw holds the error of a server further behind
@@ -41,16 +101,16 @@ const DefaultProfile = "compatible"
 
 // Profiles gives the profiles that models[].profile may name.
 func Profiles() []Profile {
-	common := []Parameter{ParamTemperature, ParamSeed, ParamStop}
 	all := Parameters()
+	common := slices.DeleteFunc(Parameters(), func(p Parameter) bool { return p == ParamResponseFormat })
 	return []Profile{
 		{Name: DefaultProfile, Takes: common, MaxTokensField: "max_tokens"},
-		{Name: "openai", Takes: all, MaxTokensField: "max_completion_tokens", rules: []rule{
+		{Name: "openai", Takes: all, MaxTokensField: "max_completion_tokens", Developer: true, rules: []rule{
 			// Larger than a minute's allowance: it will not fit in any other minute.
 			{class: ClassContextOverflow, where: is(http.StatusTooManyRequests), phrases: []string{"must be reduced in order to run"}},
 			{class: ClassContentFilter, codes: []string{"invalid_prompt"}},
 		}},
-		{Name: "azure", Takes: all, MaxTokensField: "max_tokens", KeyHeader: "Api-Key", rules: []rule{
+		{Name: "azure", Takes: all, MaxTokensField: "max_tokens", KeyHeader: "Api-Key", Developer: true, rules: []rule{
 			// The deployment is of a model without chat: no other request will work.
 			{class: ClassModelNotFound, codes: []string{"operationnotsupported"}},
 		}},
@@ -99,7 +159,7 @@ func profileOf(name string) (Profile, bool) {
 func (p Profile) dropped(m ModelConfig) []Parameter {
 	var out []Parameter
 	for _, q := range Parameters() {
-		sampling := m.DropSampling && q != ParamResponseFormat
+		sampling := m.DropSampling && q.samples()
 		if !slices.Contains(p.Takes, q) || slices.Contains(m.DropParameters, q) || sampling {
 			out = append(out, q)
 		}

@@ -93,9 +93,7 @@ func structural(v any) any {
 // Check tells whether a text is one JSON value of the shape; a code fence around
 // it is tolerated. The error holds none of the text.
 func (s *Schema) Check(text string) error {
-	text = strings.TrimSpace(text)
-	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "```json"), "```"), "```")
-	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(unfenced(text)))
 	if err != nil {
 		return errors.New("not one JSON value")
 	}
@@ -105,9 +103,36 @@ func (s *Schema) Check(text string) error {
 	return nil
 }
 
-// malformed tells whether a schema was asked for and an answer does not keep it.
-// An answer that was cut, refused or ended for an unknown reason never keeps it,
-// even when what is there happens to parse.
-func (s *Schema) malformed(r Reply) bool {
-	return s != nil && (r.Finish != FinishStop || s.Check(r.Text) != nil)
+// malformed tells whether an answer has not the shape that was asked for. One
+// that was cut, refused or ended for an unknown reason never has it, even when
+// what is there happens to parse; one that asks for tools has none of its own,
+// but the tools' arguments must be JSON.
+func malformed(req Request, r Reply) bool {
+	for _, c := range r.ToolCalls {
+		if !json.Valid([]byte(c.Arguments)) {
+			return true
+		}
+	}
+	if r.Finish == FinishToolCalls {
+		return false
+	}
+	switch {
+	case req.Schema != nil:
+		return r.Finish != FinishStop || req.Schema.Check(r.Text) != nil
+	case req.JSONObject:
+		return r.Finish != FinishStop || !isObject(r.Text)
+	default:
+		return false
+	}
+}
+
+func isObject(text string) bool {
+	var m map[string]json.RawMessage
+	return json.Unmarshal([]byte(unfenced(text)), &m) == nil && m != nil
+}
+
+// unfenced takes a code fence off.
+func unfenced(text string) string {
+	text = strings.TrimSpace(text)
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "```json"), "```"), "```")
 }

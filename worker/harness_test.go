@@ -247,6 +247,14 @@ func (p *provider) Complete(_ context.Context, c gateway.Call) (gateway.Reply, e
 	return p.answer(n, c)
 }
 
+func (p *provider) Stream(ctx context.Context, c gateway.Call, emit func(gateway.Event) error) (gateway.Reply, error) {
+	reply, err := p.Complete(ctx, c)
+	if err != nil {
+		return reply, err
+	}
+	return reply, gateway.EmitReply(reply, emit)
+}
+
 func (p *provider) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,13 +10,11 @@ package openai
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -68,7 +66,7 @@ func New(c Config) *Adapter {
 
 // Complete makes the one HTTP request.
 func (a *Adapter) Complete(ctx context.Context, call gateway.Call) (gateway.Reply, error) {
-	body, err := encode(call)
+	body, err := encode(call, false)
 	if err != nil {
 		return gateway.Reply{}, &gateway.Error{Class: gateway.ClassBadRequest, NotBilled: true, Reason: "not_encodable"}
 	}
@@ -131,50 +129,11 @@ func (a *Adapter) read(res *http.Response, call gateway.Call) (gateway.Reply, er
 	return reply, err
 }
 
-// chatRequest is the wire form of a request. The field of the token cap differs
-// by target, so it is set apart.
-type chatRequest struct {
-	Model               string            `json:"model"`
-	Messages            []gateway.Message `json:"messages"`
-	MaxTokens           int               `json:"max_tokens,omitempty"`
-	MaxCompletionTokens int               `json:"max_completion_tokens,omitempty"`
-	Temperature         *float64          `json:"temperature,omitempty"`
-	Seed                *int64            `json:"seed,omitempty"`
-	Stop                []string          `json:"stop,omitempty"`
-	ResponseFormat      *responseFormat   `json:"response_format,omitempty"`
-}
-
-// responseFormat asks for strict JSON; only servers whose profile takes it see it.
-type responseFormat struct {
-	Type   string     `json:"type"`
-	Schema jsonSchema `json:"json_schema"`
-}
-
-type jsonSchema struct {
-	Name   string          `json:"name"`
-	Strict bool            `json:"strict"`
-	Schema json.RawMessage `json:"schema"`
-}
-
-func encode(call gateway.Call) ([]byte, error) {
-	r := call.Request
-	w := chatRequest{
-		Model: call.Target.Model, Messages: r.Messages,
-		Temperature: r.Temperature, Seed: r.Seed, Stop: r.Stop,
+// Stream gives the answer in one piece, until there is a reader of event streams.
+func (a *Adapter) Stream(ctx context.Context, call gateway.Call, emit func(gateway.Event) error) (gateway.Reply, error) {
+	reply, err := a.Complete(ctx, call)
+	if err != nil {
+		return reply, err
 	}
-	if call.Target.MaxTokensField == "max_completion_tokens" {
-		w.MaxCompletionTokens = r.MaxTokens
-	} else {
-		w.MaxTokens = r.MaxTokens
-	}
-	if s := r.Schema; s != nil {
-		name := strings.Map(func(r rune) rune { // what the protocol allows in names
-			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
-				return r
-			}
-			return '_'
-		}, s.ID())
-		w.ResponseFormat = &responseFormat{Type: "json_schema", Schema: jsonSchema{Name: name, Strict: true, Schema: s.Wire()}}
-	}
-	return json.Marshal(w)
+	return reply, gateway.EmitReply(reply, emit)
 }

@@ -27,3 +27,31 @@ func (a *Adapter) Complete(ctx context.Context, call gateway.Call) (gateway.Repl
 	answer := w.Answer(r.Messages, Params{Role: r.Role, MaxTokens: r.MaxTokens, Seed: r.Seed})
 	return gateway.Reply{Text: answer.Text, Finish: answer.Finish, Usage: answer.Usage, ServedModel: w.Name()}, nil
 }
+
+// Stream implements gateway.Adapter: the same answer, word by word.
+func (a *Adapter) Stream(ctx context.Context, call gateway.Call, emit func(gateway.Event) error) (gateway.Reply, error) {
+	reply, err := a.Complete(ctx, call)
+	if err != nil {
+		return reply, err
+	}
+	for rest := reply.Text; rest != ""; {
+		n := word(rest)
+		if ctx.Err() != nil {
+			return gateway.Reply{ServedModel: reply.ServedModel}, &gateway.Error{Class: gateway.ClassTransport}
+		}
+		if err := emit(gateway.Event{Kind: gateway.EventDelta, Text: rest[:n]}); err != nil {
+			return gateway.Reply{ServedModel: reply.ServedModel}, err
+		}
+		rest = rest[n:]
+	}
+	return reply, emit(gateway.Event{Kind: gateway.EventFinish})
+}
+
+// word gives the length of the first word with the white space before it.
+func word(s string) int {
+	start := len(s) - len(strings.TrimLeft(s, " \n\t"))
+	if n := strings.IndexAny(s[start:], " \n\t"); n >= 0 {
+		return start + n
+	}
+	return len(s)
+}

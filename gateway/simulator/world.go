@@ -62,10 +62,10 @@ func (w *World) Answer(messages []gateway.Message, p Params) Answer {
 	var system, user strings.Builder
 	for _, m := range messages {
 		switch m.Role {
-		case "system":
-			system.WriteString(m.Content)
-		case "user":
-			user.WriteString(m.Content)
+		case gateway.SpeakerSystem, gateway.SpeakerDeveloper:
+			system.WriteString(m.Text())
+		case gateway.SpeakerUser:
+			user.WriteString(m.Text())
 		}
 	}
 	repeat := "-"
@@ -91,7 +91,7 @@ func (w *World) Answer(messages []gateway.Message, p Params) Answer {
 func finish(messages []gateway.Message, text string, maxTokens int) Answer {
 	in := 0
 	for _, m := range messages {
-		in += 2 + tokens(m.Content)
+		in += 2 + tokens(m.Text())
 	}
 	a := Answer{Text: text, Finish: gateway.FinishStop}
 	if n := tokens(text); maxTokens > 0 && n > maxTokens {
