@@ -19,6 +19,14 @@ func Frame(name, text string) string {
 	return markerOpen + name + markerEnd + "\n" + EscapeMarkers(text) + "\n" + markerClose + name + markerEnd
 }
 
+// OverlayFrame wraps an overlay's text and names it: by its id and the start of
+// its hash, which holds for one text for ever.
+func OverlayFrame(id OverlayID, hash, text string) string {
+	const enough = 12
+	return markerOpen + "overlay id=" + string(id) + " hash=" + hash[:min(len(hash), enough)] + markerEnd +
+		"\n" + EscapeMarkers(text) + "\n" + markerClose + "overlay" + markerEnd
+}
+
 // EscapeMarkers puts a backslash into every reserved marker, so that the text
 // is read as text. A marker that is already escaped gets one more backslash,
 // which makes UnescapeMarkers its exact inverse.
