@@ -28,6 +28,10 @@ const (
 // EventList answers GET /api/events for a client that wants JSON.
 type EventList struct {
 	Items contracts.List[contracts.LiveEvent] `json:"items"`
+	Next  uint64                              `json:"next"` // ask for what comes after this
+	// Missed says that events between what was known and the first of these are
+	// not kept any more, or that the number is of another life.
+	Missed bool `json:"missed"`
 }
 
 func (s *Server) eventRoutes() {
@@ -53,8 +57,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, q values, want f
 	}
 	accept := r.Header.Get("Accept")
 	if strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/event-stream") {
-		unwanted := func(e contracts.LiveEvent) bool { return !want(e) }
-		return writeJSON(w, http.StatusOK, EventList{Items: slices.DeleteFunc(s.cfg.Feed.After(after), unwanted)})
+		return writeJSON(w, http.StatusOK, s.eventList(after, want))
 	}
 	places := s.streams
 	if exchangeOf(r.Context()).role == ec.RoleSeam {
@@ -69,6 +72,19 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, q values, want f
 	s.meters.streams.Inc()
 	defer s.meters.streams.Dec()
 	return s.stream(w, r, after, want)
+}
+
+// eventList gives what is kept and comes after a number.
+func (s *Server) eventList(after uint64, want func(contracts.LiveEvent) bool) EventList {
+	last := s.cfg.Feed.Last()
+	kept := s.cfg.Feed.After(after)
+	out := EventList{Next: last, Missed: after != last}
+	if n := len(kept); n > 0 {
+		out.Next = max(last, kept[n-1].Seq)
+		out.Missed = kept[0].Seq != after+1 // numbers have no gaps
+	}
+	out.Items = slices.DeleteFunc(kept, func(e contracts.LiveEvent) bool { return !want(e) })
+	return out
 }
 
 // stream writes events until the client goes, the server stops, or the feed

@@ -197,6 +197,8 @@ func TestStreamOutlivesTheServersDeadlines(t *testing.T) {
 
 type quietFeed struct{ _, never chan struct{} }
 
+func (quietFeed) Last() uint64 { return 0 }
+
 func (quietFeed) After(uint64) []contracts.LiveEvent { return nil }
 
 func (q quietFeed) Wait(ctx context.Context, _ uint64) error {

@@ -272,6 +272,7 @@ func TestEveryWriteIsOneCommand(t *testing.T) { // R-CMD-02
 		"POST /api/overlay-sessions/:session_key/bootstrap": "session.bootstrap", "POST /api/overlay-sessions/:session_key/reanswer-plan": "reanswer.prepare",
 		"POST /api/overlay-feedback": "overlay.submit_feedback", "POST /api/overlay-signals": "signals.append",
 		"PUT /api/moderator-defaults/:moderator_id": "defaults.put", "POST /internal/doc17/runtime-truth": "overlay.record_runtime_truth",
+		"POST /internal/doc17/usage":          "usage.book",
 		"POST /internal/doc17/session-events": "session.report_event",
 	}
 	r.want("a user's switch of flags", r.ask(ec.RoleUser, "PUT", "/api/flags", "{}"), 403, "forbidden")

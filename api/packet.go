@@ -26,6 +26,8 @@ func (s *Server) packetRoute(path string) {
 		query: append(sessionQuery(),
 			param{name: "turn_id", max: 200, about: "The turn that the packet is for; a retry names the same one."},
 			param{name: "plan_id", max: 36, about: "Of a re-answer that is dispatched."},
+			param{name: "override_mode", enum: contracts.OverrideNone.Values(), about: "Of overlays for this dispatch alone; nothing is stored."},
+			param{name: "overlay_ids", max: 16 * 65, about: "Of the override, with commas between them."},
 			param{name: "revision", kind: paramInt, max: 1 << 30, about: "That the caller knows of; the answer is the newest, whatever it is."},
 			param{name: "force_refresh", kind: paramBool, deflt: "false", about: "Built anew, even if nothing has changed."},
 		),
@@ -47,7 +49,7 @@ func (s *Server) packet(w http.ResponseWriter, r *http.Request, q values) error 
 		n := int(q.number("revision")) //nolint:gosec // bounded
 		pq.Revision = &n
 	}
-	p, err := s.issue(r.Context(), actorOf(r), key, pq)
+	p, err := s.packetFor(r.Context(), actorOf(r), key, pq, overrideOf(q))
 	if err != nil {
 		return err
 	}
@@ -61,6 +63,17 @@ func (s *Server) packet(w http.ResponseWriter, r *http.Request, q values) error 
 	h.Set("Content-Length", strconv.Itoa(len(p.Body)))
 	_, _ = w.Write(p.Body) // the reader may be gone
 	return nil
+}
+
+// packetFor gives the session's packet, a plan's, or one with an override.
+func (s *Server) packetFor(ctx context.Context, actor ec.Actor, key contracts.OverlaySessionKey, q ec.PacketQuery, o *contracts.OverlayDispatchOverride) (ec.PacketBytes, error) {
+	if o == nil {
+		return s.issue(ctx, actor, key, q)
+	}
+	if q.PlanID != "" {
+		return ec.PacketBytes{}, badRequest([]fault.Detail{{Field: "override_mode", Rule: "exclusive", Message: "must be left out with plan_id: the plan says it"}})
+	}
+	return s.cfg.Service.View().OverrideBytes(key, *o, contracts.At(q.Now))
 }
 
 // issue gives a packet, after the command that it may need: the caller reads,

@@ -72,6 +72,8 @@ func table() []route {
 		{method: "GET", path: "/internal/doc17/brief-facts", seam: true, query: oneSession},
 		{method: "GET", path: "/internal/doc17/registry-events", seam: true},
 		{method: "GET", path: "/internal/doc17/session-notices", seam: true, stream: true},
+		{method: "GET", path: "/internal/doc17/reanswer-plans/:plan_id", seam: true},
+		{method: "POST", path: "/internal/doc17/usage", body: usageBody, seam: true, limit: mib},
 		{method: "GET", path: "/api/flags"},
 		{method: "PUT", path: "/api/flags", body: `{"prompt_lab":true}`, operator: true, limit: mib},
 		{method: "GET", path: "/api/doc17/status"},
@@ -86,8 +88,11 @@ func table() []route {
 	}
 }
 
+const usageBody = `{"rows":[{"attempt_id":"01890a5d-ac96-774b-bcce-b302099a8057","request_id":"r","feature":"chat","target":"t","provider":"p","model":"m","attempt":1,"success":true,` +
+	`"usage_known":true,"cost_known":true,"at":"2026-01-31T09:30:00Z"}]}`
+
 func (rt route) url() string {
-	path := strings.NewReplacer(":overlay_id", "some-id", ":dataset_ref", "ds:notes@1", ":job_id", someID, ":candidate_id", someID,
+	path := strings.NewReplacer(":overlay_id", "some-id", ":dataset_ref", "ds:notes@1", ":job_id", someID, ":candidate_id", someID, ":plan_id", someID,
 		":session_key", sessionKey("t-1").Token(), ":moderator_id", "mod-1").Replace(rt.path)
 	if rt.query != "" {
 		path += "?" + rt.query

@@ -27,6 +27,9 @@ import (
 type Feed interface {
 	// After gives the events with a Seq greater than seq that are still kept.
 	After(seq uint64) []contracts.LiveEvent
+	// Last gives the greatest Seq so far; before the first event, what comes
+	// before it.
+	Last() uint64
 	// Wait returns nil as soon as After(seq) has something, or ctx's error.
 	Wait(ctx context.Context, seq uint64) error
 }
@@ -128,6 +131,7 @@ func New(cfg Config) (*Server, error) {
 	s.sessionRoutes()
 	s.signalRoutes()
 	s.seamRoutes()
+	s.chatSeamRoutes()
 	s.labRoutes()
 	s.systemRoutes()
 	s.router.NoRoute(func(c *gin.Context) {

@@ -179,6 +179,16 @@ type UsageRow struct {
 	At                Time      `json:"at"`
 }
 
+// SeamUsage hands over the model calls of conversations.
+type SeamUsage struct {
+	Rows List[UsageRow] `json:"rows" minItems:"1" maxItems:"500"`
+}
+
+// SeamUsageAck answers SeamUsage.
+type SeamUsageAck struct {
+	Recorded bool `json:"recorded"` // false: every row was booked already
+}
+
 // UsageResponse answers GET /api/usage.
 type UsageResponse struct {
 	Rows  List[UsageSum] `json:"rows"`

@@ -271,6 +271,15 @@ func (v *View) OverridePacket(key contracts.OverlaySessionKey, o contracts.Overl
 	return p, nil
 }
 
+// OverrideBytes is OverridePacket, ready to be sent.
+func (v *View) OverrideBytes(key contracts.OverlaySessionKey, o contracts.OverlayDispatchOverride, at contracts.Time) (PacketBytes, error) {
+	p, err := v.OverridePacket(key, o, at)
+	if err != nil {
+		return PacketBytes{}, err
+	}
+	return bytesOf(p, ""), nil
+}
+
 // planPacket gives the packet of a plan that is being dispatched.
 func (v *View) planPacket(key contracts.OverlaySessionKey, q PacketQuery) (PacketBytes, bool, error) {
 	pl, ok := v.s.plans.Get(string(q.PlanID))

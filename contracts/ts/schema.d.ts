@@ -614,6 +614,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/internal/doc17/reanswer-plans/:plan_id": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A re-answer plan, for the side that dispatches it
+         * @description Role seam only.
+         */
+        get: operations["get-plan-for-dispatch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/internal/doc17/registry-events": {
         parameters: {
             query?: never;
@@ -688,6 +708,26 @@ export interface paths {
         get: operations["session-notices"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/doc17/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Book model calls that were made for conversations: one row an attempt, a row that is known is not booked again
+         * @description Role seam only.
+         */
+        post: operations["record-chat-usage"];
         delete?: never;
         options?: never;
         head?: never;
@@ -852,6 +892,8 @@ export interface components {
         };
         EventList: {
             items: components["schemas"]["LiveEvent"][];
+            missed: boolean;
+            next: number;
         };
         EvidenceBlock: {
             difference: number;
@@ -1797,6 +1839,12 @@ export interface components {
             unknown: number;
             usd: number;
         };
+        SeamUsage: {
+            rows: components["schemas"]["UsageRow"][];
+        };
+        SeamUsageAck: {
+            recorded: boolean;
+        };
         SignalAck: {
             /** Format: uuid */
             id: string;
@@ -1848,6 +1896,47 @@ export interface components {
         UsageResponse: {
             rows: components["schemas"]["UsageSum"][];
             total: components["schemas"]["UsageTotal"];
+        };
+        UsageRow: {
+            /** Format: date-time */
+            at: string;
+            attempt: number;
+            /** Format: uuid */
+            attempt_id: string;
+            /** @default 0 */
+            cache_read_tokens?: number;
+            /** @default 0 */
+            cache_write_tokens?: number;
+            class?: string;
+            /** @default 0 */
+            cost?: number;
+            cost_known: boolean;
+            /** @enum {string} */
+            feature: "chat" | "rewrite" | "critic" | "judge" | "task" | "meta";
+            finish?: string;
+            /** @default 0 */
+            input_tokens?: number;
+            /** Format: uuid */
+            job_id?: string;
+            /** @default 0 */
+            latency_ms?: number;
+            model: string;
+            /** @default 0 */
+            output_tokens?: number;
+            prompt_key?: string;
+            prompt_version?: string;
+            provider: string;
+            provider_request_id?: string;
+            /** @default 0 */
+            reasoning_tokens?: number;
+            request_digest?: string;
+            request_id: string;
+            served_model?: string;
+            /** @default false */
+            simulated?: boolean;
+            success: boolean;
+            target: string;
+            usage_known: boolean;
         };
         UsageSum: {
             calls: number;
@@ -3386,6 +3475,10 @@ export interface operations {
                 turn_id?: string;
                 /** @description Of a re-answer that is dispatched. */
                 plan_id?: string;
+                /** @description Of overlays for this dispatch alone; nothing is stored. */
+                override_mode?: "none" | "use_active_overlays" | "one_time_overlay_only" | "use_active_plus_one_time_overlay";
+                /** @description Of the override, with commas between them. */
+                overlay_ids?: string;
                 /** @description That the caller knows of; the answer is the newest, whatever it is. */
                 revision?: number;
                 /** @description Built anew, even if nothing has changed. */
@@ -3414,6 +3507,35 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "get-plan-for-dispatch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlayReanswerPlan"];
+                };
             };
             /** @description What went wrong. */
             default: {
@@ -3552,6 +3674,42 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["EventList"];
                     "text/event-stream": string;
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "record-chat-usage": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SeamUsage"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SeamUsageAck"];
                 };
             };
             /** @description What went wrong. */

@@ -60,6 +60,14 @@ func (f *Feed) After(seq uint64) []contracts.LiveEvent {
 	return append([]contracts.LiveEvent(nil), f.events[i:]...)
 }
 
+// Last gives the number of the newest event; of a feed that had none yet, the
+// number before its first.
+func (f *Feed) Last() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.next - 1
+}
+
 // Wait returns when there is an event after seq, or with the context's error.
 func (f *Feed) Wait(ctx context.Context, seq uint64) error {
 	for {

@@ -12,8 +12,8 @@ import (
 func TestFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(100)
-		if got := f.After(0); len(got) != 0 {
-			t.Fatalf("a new feed holds %v", got)
+		if got := f.After(0); len(got) != 0 || f.Last() != 99 {
+			t.Fatalf("a new feed holds %v, last %d", got, f.Last())
 		}
 		waited := make(chan error, 1)
 		go func() { waited <- f.Wait(t.Context(), 0) }()
@@ -24,6 +24,9 @@ func TestFeed(t *testing.T) {
 		}
 		if got := f.After(100); len(got) != 1 || got[0].Type != "b" || got[0].Seq != 101 {
 			t.Errorf("after 100: got %+v, want b with number 101", got)
+		}
+		if f.Last() != 101 {
+			t.Errorf("last: got %d, want 101", f.Last())
 		}
 		if err := f.Wait(t.Context(), 100); err != nil {
 			t.Errorf("wait for what is there: %v", err)
