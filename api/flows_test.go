@@ -274,6 +274,8 @@ func TestEveryWriteIsOneCommand(t *testing.T) { // R-CMD-02
 		"PUT /api/moderator-defaults/:moderator_id": "defaults.put", "POST /internal/doc17/runtime-truth": "overlay.record_runtime_truth",
 		"POST /internal/doc17/usage":          "usage.book",
 		"POST /internal/doc17/session-events": "session.report_event",
+		"POST /api/session-keys":              "session_key.create", "POST /api/session-keys/:key_id/revoke": "session_key.revoke",
+		"POST /internal/doc17/session-keys/resolve": "",
 	}
 	r.want("a user's switch of flags", r.ask(ec.RoleUser, "PUT", "/api/flags", "{}"), 403, "forbidden")
 	if len(rec.sent) != 0 {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
 	"github.com/elnor/promptlab/internal/fault"
 )
@@ -166,7 +167,7 @@ func (s *Server) tokenInQuery(u *url.URL) bool {
 			if len(v) < shortestToken {
 				continue
 			}
-			if _, ok := s.keys.token(v); ok {
+			if _, ok := s.keys.token(v); ok || contracts.IsSessionAPIKey(v) {
 				return true
 			}
 		}

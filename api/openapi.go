@@ -94,6 +94,9 @@ func (s *Server) describe(o op) *huma.Operation {
 	if o.only != "" {
 		d.Description = "Role " + string(o.only) + " only."
 	}
+	if o.people {
+		d.Description = "Not for the role agent."
+	}
 	for _, part := range strings.Split(o.path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
 			p := &huma.Param{Name: strings.TrimSuffix(name, "}"), In: "path", Required: true, Schema: &huma.Schema{Type: "string"}}

@@ -123,7 +123,7 @@ func TestAnswersFitTheDocument(t *testing.T) {
 	}
 	for _, rt := range table() {
 		described := strings.NewReplacer("/", "~1").Replace(rt.path)
-		for _, name := range []string{"overlay_id", "dataset_ref", "job_id", "candidate_id", "session_key", "moderator_id"} {
+		for _, name := range []string{"overlay_id", "dataset_ref", "job_id", "candidate_id", "session_key", "moderator_id", "key_id"} {
 			described = strings.ReplaceAll(described, ":"+name, "{"+name+"}")
 		}
 		place := described + "/" + strings.ToLower(rt.method)

@@ -27,6 +27,7 @@ type op struct {
 	empty   bool    // a body may be left out
 	etag    bool    // answers carry an ETag; writes take If-Match
 	only    ec.Role // nobody else may, though the area lets them in
+	people  bool    // the agent is not let in
 	peer    bool    // bodies may hold fields of a later version
 	repeat  bool    // answers 200 where nothing was made, because it was there
 	public  bool    // no credentials
@@ -119,7 +120,7 @@ func (s *Server) route(o op, c *gin.Context, f func(w http.ResponseWriter, r *ht
 	for _, p := range c.Params {
 		r.SetPathValue(p.Key, p.Value)
 	}
-	if o.only != "" && x.role != o.only {
+	if o.only != "" && x.role != o.only || o.people && x.role == ec.RoleAgent {
 		s.fail(w, r, wrongRole(x.role))
 		return
 	}

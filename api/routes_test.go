@@ -19,6 +19,7 @@ type route struct {
 	body         string // a well-formed one; "" for reads
 	optional     bool   // the body may be left out
 	operator     bool
+	people       bool // the agent is not let in
 	public       bool
 	seam         bool   // for the prompt plan's side alone; fields of later versions are let through
 	match        bool   // takes If-Match
@@ -50,6 +51,11 @@ func table() []route {
 		{method: "POST", path: "/api/prompt-lab/jobs/:job_id/cancel", body: "{}", optional: true, limit: mib},
 		{method: "GET", path: "/api/prompt-lab/candidates"},
 		{method: "GET", path: "/api/prompt-lab/candidates/:candidate_id"},
+		{method: "GET", path: "/api/overlay-sessions"},
+		{method: "GET", path: "/api/session-keys", people: true},
+		{method: "POST", path: "/api/session-keys", body: `{"session_key":` + someKey + `}`, people: true, limit: mib},
+		{method: "POST", path: "/api/session-keys/:key_id/revoke", body: "{}", optional: true, people: true, limit: mib},
+		{method: "POST", path: "/internal/doc17/session-keys/resolve", body: `{"key_sha256":"` + strings.Repeat("0", 64) + `"}`, seam: true, limit: mib},
 		{method: "GET", path: "/api/overlay-sessions/:session_key"},
 		{method: "GET", path: "/api/overlay-sessions/:session_key/runtime-truth"},
 		{method: "GET", path: "/api/overlay-sessions/:session_key/runtime-truth/history"},
@@ -92,7 +98,7 @@ const usageBody = `{"rows":[{"attempt_id":"01890a5d-ac96-774b-bcce-b302099a8057"
 	`"usage_known":true,"cost_known":true,"at":"2026-01-31T09:30:00Z"}]}`
 
 func (rt route) url() string {
-	path := strings.NewReplacer(":overlay_id", "some-id", ":dataset_ref", "ds:notes@1", ":job_id", someID, ":candidate_id", someID, ":plan_id", someID,
+	path := strings.NewReplacer(":overlay_id", "some-id", ":dataset_ref", "ds:notes@1", ":job_id", someID, ":candidate_id", someID, ":plan_id", someID, ":key_id", someID,
 		":session_key", sessionKey("t-1").Token(), ":moderator_id", "mod-1").Replace(rt.path)
 	if rt.query != "" {
 		path += "?" + rt.query
@@ -173,7 +179,7 @@ func (r *rig) credentials(rt route) {
 	r.want("R-HTTP-04 wrong scheme", r.ask("", rt.method, rt.url(), rt.body, "Authorization", "Basic "+token(ec.RoleUser)), 401, "unauthenticated")
 	r.want("R-HTTP-04 wrong cookie", r.ask("", rt.method, rt.url(), rt.body, "Cookie", "promptlab_session_"+strings.Split(r.addr, ":")[1]+"=x"), 401, "unauthenticated")
 	refused := []ec.Role{ec.RoleSeam, ec.RoleWorker}
-	if rt.writes() {
+	if rt.writes() || rt.people {
 		refused = append(refused, ec.RoleAgent)
 	}
 	switch {

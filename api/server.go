@@ -130,6 +130,7 @@ func New(cfg Config) (*Server, error) {
 	s.overlayRoutes()
 	s.sessionRoutes()
 	s.signalRoutes()
+	s.sessionKeyRoutes()
 	s.seamRoutes()
 	s.chatSeamRoutes()
 	s.labRoutes()

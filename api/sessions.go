@@ -23,7 +23,9 @@ func (s *Server) sessionRoutes() {
 	whole := read("get-overlay-session", "", "Read a session; the first read starts it")
 	whole.etag = true
 	add(s, whole, s.session)
-	add(s, read("get-runtime-truth", "/runtime-truth", "Read what the last turn did with the overlays"), s.truth)
+	truth := read("get-runtime-truth", "/runtime-truth", "Read what the last turn, or a named one, did with the overlays")
+	truth.query = []param{{name: "turn_id", max: 200, about: "The turn whose receipt is wanted; without it the last one's."}}
+	add(s, truth, s.truth)
 	add(s, read("list-runtime-truth", "/runtime-truth/history", "List the receipts that are kept, oldest first"), s.truthHistory)
 	add(s, read("explain-overlay-session", "/explain", "Say of each overlay why it is in the next packet or out of it"), s.explain)
 
@@ -128,6 +130,10 @@ func (s *Server) truth(_ context.Context, c call[none]) (reply[contracts.Overlay
 	key, err := contracts.ParseSessionToken(c.path("session_key"))
 	if err != nil {
 		return reply[contracts.OverlayRuntimeTruthSummary]{}, err
+	}
+	if turn := c.query.str("turn_id"); turn != "" {
+		t, err := s.cfg.Service.View().Receipt(key, turn)
+		return reply[contracts.OverlayRuntimeTruthSummary]{body: t}, err
 	}
 	t, err := s.cfg.Service.View().Truth(key, s.truthAvailable())
 	return reply[contracts.OverlayRuntimeTruthSummary]{body: t}, err

@@ -148,6 +148,8 @@ func Published() map[string]reflect.Type {
 		reflect.TypeFor[OverlayDispatchOverride](), reflect.TypeFor[OverlayReanswerPlan](), reflect.TypeFor[OverlayReanswerPlanRequest](),
 		reflect.TypeFor[OverlayFeedback](), reflect.TypeFor[OverlaySignal](), reflect.TypeFor[SignalAck](), reflect.TypeFor[ModeratorDefaults](),
 		reflect.TypeFor[SurfaceDefaults](), reflect.TypeFor[OverlayBriefFacts](), reflect.TypeFor[OverlayExplanations](), reflect.TypeFor[RegistryFeed](),
+		reflect.TypeFor[SessionAPIKeyRequest](), reflect.TypeFor[SessionAPIKeyCreated](), reflect.TypeFor[SessionAPIKeyList](),
+		reflect.TypeFor[SessionAPIKeyLookup](), reflect.TypeFor[SessionAPIKeyOwner](), reflect.TypeFor[OverlaySessionList](),
 		reflect.TypeFor[PromptLabJob](), reflect.TypeFor[PromptLabJobList](), reflect.TypeFor[PromptLabJobRequest](),
 		reflect.TypeFor[PromptLabJobResult](), reflect.TypeFor[PromptLabCandidatePayload](),
 		reflect.TypeFor[PromptLabReplaySummary](), reflect.TypeFor[PromptCandidate](),

@@ -97,6 +97,10 @@ func (s *State) decide(c Command) (decision, error) {
 		return s.appendSignal(c, b)
 	case PruneSessions:
 		return s.pruneSessions(c)
+	case CreateSessionKey:
+		return s.createSessionKey(c, b)
+	case RevokeSessionKey:
+		return s.revokeSessionKey(b)
 	default:
 		return decision{}, fault.New(fault.Invalid, "unknown_command", "there is no command %T", c.Body)
 	}
@@ -141,7 +145,7 @@ func (s *State) ensureKeys(b EnsureKeys) (decision, error) {
 	if s.keys.SplitKey != "" {
 		return unchanged("keys", "")
 	}
-	return changed("keys", KeysPut{Keys{SchemaVersion: 1, SplitKey: b.SplitKey}})
+	return changed("keys", KeysPut{Keys: Keys{SchemaVersion: 1, SplitKey: b.SplitKey}})
 }
 
 // Apply puts an event into the state. Applying an event twice gives the same

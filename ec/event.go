@@ -25,8 +25,11 @@ type ExternalRefused struct {
 // FlagsPut says that the lab's switches changed.
 type FlagsPut struct{ Flags contracts.Flags }
 
-// KeysPut says that EC got its secrets.
-type KeysPut struct{ Keys Keys }
+// KeysPut says that EC got its secrets, or that a session key came or went.
+type KeysPut struct {
+	Keys Keys
+	What string // in the audit; empty: EC's own were made
+}
 
 // DatasetPut says that a dataset version was saved.
 type DatasetPut struct{ Dataset *contracts.Dataset }

@@ -1,6 +1,7 @@
 package ec
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -129,7 +130,7 @@ func describe(e Event) (what, hash string) {
 	case FlagsPut:
 		return "flags.set", ""
 	case KeysPut:
-		return "keys.made", ""
+		return cmp.Or(e.What, "keys.made"), ""
 	case DatasetPut:
 		return "dataset:" + e.Dataset.DatasetRef, e.Dataset.ContentHash
 	case HoldoutUsed:

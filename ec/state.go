@@ -88,6 +88,8 @@ type Overlay struct {
 type Keys struct {
 	SchemaVersion int    `json:"schema_version"`
 	SplitKey      string `json:"split_key" minLength:"32"` // decides which examples are sealed
+	// SessionKeys are the keys that programs name a session by, as hashes.
+	SessionKeys contracts.List[KeptSessionKey] `json:"session_keys" default:"[]"`
 }
 
 // Policy holds the numbers that an operator may set.

@@ -94,6 +94,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/overlay-sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List sessions, the latest activity first */
+        get: operations["list-overlay-sessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/overlay-sessions/{session_key}": {
         parameters: {
             query?: never;
@@ -254,7 +271,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read what the last turn did with the overlays */
+        /** Read what the last turn, or a named one, did with the overlays */
         get: operations["get-runtime-truth"];
         put?: never;
         post?: never;
@@ -540,6 +557,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/session-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the keys by which programs name a session
+         * @description Not for the role agent.
+         */
+        get: operations["list-session-keys"];
+        put?: never;
+        /**
+         * Make a key to a session; it is shown in this answer only
+         * @description Not for the role agent.
+         */
+        post: operations["create-session-key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/session-keys/{key_id}/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a key worthless
+         * @description Not for the role agent.
+         */
+        post: operations["revoke-session-key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/usage": {
         parameters: {
             query?: never;
@@ -688,6 +749,26 @@ export interface paths {
          * @description Role seam only.
          */
         post: operations["report-session-event"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/doc17/session-keys/resolve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say which session a presented key names
+         * @description Role seam only.
+         */
+        post: operations["resolve-session-key"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1638,6 +1719,11 @@ export interface components {
             thread_id?: string;
             workspace_id: string;
         };
+        OverlaySessionList: {
+            items: components["schemas"]["OverlaySessionSummary"][];
+            next?: string;
+            total: number;
+        };
         OverlaySessionResponse: {
             /** @default false */
             prompt_truth_available?: boolean;
@@ -1672,6 +1758,15 @@ export interface components {
             updated_by?: string;
             /** @default [] */
             warnings?: string[];
+        };
+        OverlaySessionSummary: {
+            active_overlay_ids: string[];
+            /** Format: date-time */
+            last_activity_at: string;
+            pending_refresh: boolean;
+            revision: number;
+            session_key: components["schemas"]["OverlaySessionKey"];
+            token: string;
         };
         OverlayTemplateFrontmatter: {
             /** @enum {string} */
@@ -1830,6 +1925,11 @@ export interface components {
             events: components["schemas"]["RegistryEntry"][];
             next: number;
         };
+        Revoked: {
+            /** Format: uuid */
+            key_id: string;
+            revoked: boolean;
+        };
         RoleUsage: {
             calls: number;
             input_tokens: number;
@@ -1844,6 +1944,44 @@ export interface components {
         };
         SeamUsageAck: {
             recorded: boolean;
+        };
+        SessionAPIKey: {
+            /** Format: date-time */
+            created_at: string;
+            created_by: string;
+            /** Format: uuid */
+            key_id: string;
+            /** @default  */
+            name?: string;
+            session_key: components["schemas"]["OverlaySessionKey"];
+        };
+        SessionAPIKeyCreated: {
+            /** Format: date-time */
+            created_at: string;
+            created_by: string;
+            key?: string;
+            /** Format: uuid */
+            key_id: string;
+            /** @default  */
+            name?: string;
+            session_key: components["schemas"]["OverlaySessionKey"];
+        };
+        SessionAPIKeyList: {
+            items: components["schemas"]["SessionAPIKey"][];
+            total: number;
+        };
+        SessionAPIKeyLookup: {
+            key_sha256: string;
+        };
+        SessionAPIKeyOwner: {
+            /** Format: uuid */
+            key_id: string;
+            session_key: components["schemas"]["OverlaySessionKey"];
+        };
+        SessionAPIKeyRequest: {
+            /** @default  */
+            name?: string;
+            session_key: components["schemas"]["OverlaySessionKey"];
         };
         SignalAck: {
             /** Format: uuid */
@@ -2226,6 +2364,44 @@ export interface operations {
             };
         };
     };
+    "list-overlay-sessions": {
+        parameters: {
+            query?: {
+                workspace_id?: string;
+                surface_kind?: "chat" | "room" | "panel" | "task";
+                /** @description Only those whose next turn has an overlay. */
+                active?: boolean;
+                /** @description How many at most; 0 is all. */
+                limit?: number;
+                /** @description The next of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlaySessionList"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
     "get-overlay-session": {
         parameters: {
             query?: never;
@@ -2591,7 +2767,10 @@ export interface operations {
     };
     "get-runtime-truth": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The turn whose receipt is wanted; without it the last one's. */
+                turn_id?: string;
+            };
             header?: never;
             path: {
                 /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
@@ -3367,6 +3546,118 @@ export interface operations {
             };
         };
     };
+    "list-session-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionAPIKeyList"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "create-session-key": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionAPIKeyRequest"];
+            };
+        };
+        responses: {
+            /** @description It was there already; nothing was made. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionAPIKeyCreated"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionAPIKeyCreated"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "revoke-session-key": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Revoked"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
     "get-usage": {
         parameters: {
             query?: {
@@ -3641,6 +3932,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["OverlaySessionResponse"];
+                };
+            };
+            /** @description What went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["APIError"];
+                };
+            };
+        };
+    };
+    "resolve-session-key": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionAPIKeyLookup"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionAPIKeyOwner"];
                 };
             };
             /** @description What went wrong. */
