@@ -1,16 +1,15 @@
 package api
 
 import (
-	"mime"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
 	"github.com/elnor/promptlab/internal/fault"
+	"github.com/elnor/promptlab/internal/wall"
 )
 
 type areaKind int
@@ -73,14 +72,15 @@ func reads(method string) bool { return method == http.MethodGet || method == ht
 // guard is the wall. Its order is part of its meaning: who asks from where,
 // before who asks, before what is asked. done says that it has answered itself.
 func (s *Server) guard(x *exchange, r *http.Request, where area) (done bool, err error) {
-	if err := s.checkOrigin(x, r); err != nil {
+	if reason, err := s.wall.Check(r); err != nil {
+		x.denied = reason
 		return false, err
 	}
 	if r.Method == http.MethodOptions { // the same for every path, and no permission for anybody
 		x.WriteHeader(http.StatusNoContent)
 		return true, nil
 	}
-	if !cleanPath(r.URL) {
+	if !wall.CleanPath(r.URL) {
 		x.denied = denyPath
 		return false, fault.New(fault.Malformed, "bad_request", "the path is not in its plain form")
 	}
@@ -106,46 +106,6 @@ func (s *Server) guard(x *exchange, r *http.Request, where area) (done bool, err
 
 func wrongRole(role ec.Role) error {
 	return fault.New(fault.Forbidden, "forbidden", "the role %s may not do this", role)
-}
-
-// checkOrigin refuses requests that a page of somebody else's may have caused.
-func (s *Server) checkOrigin(x *exchange, r *http.Request) error {
-	if !s.hosts[strings.ToLower(r.Host)] || r.URL.Host != "" && !s.hosts[strings.ToLower(r.URL.Host)] {
-		x.denied = denyHost
-		return fault.New(fault.Misdirected, "misdirected", "this server does not answer under that name; use the address that it printed")
-	}
-	for _, site := range r.Header.Values("Sec-Fetch-Site") {
-		if site != "same-origin" && site != "none" {
-			x.denied = denyFetchSite
-			return fault.New(fault.Forbidden, "forbidden", "requests from other sites are refused")
-		}
-	}
-	scheme := "http://"
-	if s.cfg.TLS {
-		scheme = "https://"
-	}
-	for _, origin := range r.Header.Values("Origin") {
-		if !strings.EqualFold(origin, scheme+r.Host) {
-			x.denied = denyOrigin
-			return fault.New(fault.Forbidden, "forbidden", "requests from other origins are refused")
-		}
-	}
-	if err := s.cross.Check(r); err != nil {
-		x.denied = denyCross
-		return fault.Wrap(fault.Forbidden, "forbidden", err, "requests from other origins are refused")
-	}
-	return nil
-}
-
-// cleanPath refuses dot segments and empty segments, also encoded ones: policy
-// and routing must mean the same resource.
-func cleanPath(u *url.URL) bool {
-	p := u.Path
-	if p == "" || p[0] != '/' || strings.ContainsAny(p, "\\\x00") {
-		return false
-	}
-	clean := path.Clean(p)
-	return p == clean || p == clean+"/" && clean != "/"
 }
 
 // shortestToken is less than any token has characters; what is shorter is none.
@@ -210,7 +170,7 @@ func checkMedia(x *exchange, r *http.Request, where area) error {
 	}
 	types := r.Header.Values("Content-Type")
 	bare := len(types) == 0 && r.ContentLength == 0 && x.role != "" && !x.cookie
-	if !bare && (len(types) != 1 || !isJSON(types[0])) || r.Header.Get("Content-Encoding") != "" {
+	if !bare && (len(types) != 1 || !wall.JSON(types[0])) || r.Header.Get("Content-Encoding") != "" {
 		x.denied = denyMedia
 		return fault.New(fault.UnsupportedMedia, "unsupported_media_type", "a body must be sent as Content-Type: application/json, not compressed")
 	}
@@ -221,29 +181,11 @@ func checkMedia(x *exchange, r *http.Request, where area) error {
 	return nil
 }
 
-func isJSON(contentType string) bool {
-	media, params, err := mime.ParseMediaType(contentType)
-	if err != nil || media != "application/json" {
-		return false
-	}
-	for name, v := range params {
-		if name != "charset" || !strings.EqualFold(v, "utf-8") {
-			return false
-		}
-	}
-	return true
-}
-
-// setHeaders sets what every answer carries. Nothing here permits another origin.
+// setHeaders sets what every answer carries.
 func (s *Server) setHeaders(x *exchange, where area) {
-	h := x.Header()
-	h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	wall.SetHeaders(x.Header())
 	if where.kind != areaConsole {
-		h.Set("Cache-Control", "no-store")
+		x.Header().Set("Cache-Control", "no-store")
 	}
 }
 

@@ -49,12 +49,8 @@ func (m meters) request(x *exchange, took time.Duration) {
 	}
 }
 
-// Reasons of denials that are found by the wall.
+// Reasons of denials besides the wall's own.
 const (
-	denyHost       = "host"
-	denyFetchSite  = "fetch_site"
-	denyOrigin     = "origin"
-	denyCross      = "cross_origin"
 	denyPath       = "path"
 	denyTokenInURL = "token_in_url"
 	denyNoToken    = "no_credentials"

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"github.com/elnor/promptlab/internal/wall"
 	"io"
 	"log/slog"
 	"net"
@@ -64,7 +65,7 @@ func newRig(t *testing.T, change ...func(*api.Config)) *rig {
 	env := ectest.New(t)
 	r := &rig{t: t, env: env, addr: ln.Addr().String(), log: &lockedBuffer{}, reg: prometheus.NewRegistry()}
 	cfg := config(func(c *api.Config) {
-		c.Service, c.Feed, c.Hosts, c.Metrics = env, env.Feed, api.LoopbackHosts(ln.Addr()), r.reg
+		c.Service, c.Feed, c.Hosts, c.Metrics = env, env.Feed, wall.LoopbackHosts(ln.Addr()), r.reg
 		c.Log = slog.New(slog.NewJSONHandler(r.log, nil))
 	})
 	for _, c := range change {

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
 	"github.com/elnor/promptlab/internal/fault"
+	"github.com/elnor/promptlab/internal/wall"
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -52,7 +51,7 @@ type Config struct {
 	Console   http.Handler // answers everything else; callers are users or operators
 
 	Tokens map[ec.Role][sha256.Size]byte // SHA-256 of each role's token
-	Hosts  []string                      // allowed Host values, the one for links first; see LoopbackHosts
+	Hosts  []string                      // allowed Host values, the one for links first; see wall.LoopbackHosts
 	TLS    bool                          // the listener speaks TLS
 
 	Simulated bool // no model is configured: the simulator answers
@@ -73,8 +72,7 @@ type Config struct {
 // Server answers HTTP. It starts nothing; hand Handler to life.HTTP.
 type Server struct {
 	cfg     Config
-	hosts   map[string]bool
-	cross   *http.CrossOriginProtection
+	wall    *wall.Wall
 	keys    *keyring
 	router  *gin.Engine
 	doc     huma.API
@@ -90,16 +88,6 @@ type Server struct {
 	requestID *regexp.Regexp // what we take over from a client
 }
 
-// LoopbackHosts gives the Host values under which a listener on this machine
-// may be addressed: 127.0.0.1, localhost and [::1] with its port.
-func LoopbackHosts(addr net.Addr) []string {
-	_, port, err := net.SplitHostPort(addr.String())
-	if err != nil {
-		return nil
-	}
-	return []string{"127.0.0.1:" + port, "localhost:" + port, "[::1]:" + port}
-}
-
 // New makes a server. Something missing in the configuration is an error.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.check(); err != nil {
@@ -108,8 +96,7 @@ func New(cfg Config) (*Server, error) {
 	gin.SetMode(gin.ReleaseMode)
 	s := &Server{
 		cfg:     cfg,
-		hosts:   map[string]bool{},
-		cross:   http.NewCrossOriginProtection(),
+		wall:    wall.New(cfg.Hosts, cfg.TLS),
 		keys:    newKeyring(cfg.Tokens, cfg.Hosts[0]),
 		router:  newRouter(),
 		schemas: schemas{defs: map[string]contracts.Schema{}},
@@ -118,9 +105,6 @@ func New(cfg Config) (*Server, error) {
 		seamStreams: make(chan struct{}, maxNotices),
 
 		requestID: regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}\z`),
-	}
-	for _, h := range cfg.Hosts {
-		s.hosts[strings.ToLower(h)] = true
 	}
 	var err error
 	if s.meters, err = newMeters(cfg.Metrics); err != nil {

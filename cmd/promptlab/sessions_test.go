@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"github.com/elnor/promptlab/internal/wall"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -30,7 +31,7 @@ func TestSessionScripts(t *testing.T) {
 			core := ectest.New(t)
 			srv := httptest.NewUnstartedServer(nil)
 			cfg := api.Config{
-				Service: core, Feed: core.Feed, Hosts: api.LoopbackHosts(srv.Listener.Addr()), Metrics: prometheus.NewRegistry(),
+				Service: core, Feed: core.Feed, Hosts: wall.LoopbackHosts(srv.Listener.Addr()), Metrics: prometheus.NewRegistry(),
 				Presets: presetsOf, Tokens: map[ec.Role][sha256.Size]byte{}, Log: slog.New(slog.DiscardHandler), Now: core.Clock.Now, NewID: uuid.NewString,
 			}
 			h := home.Home{Dir: filepath.Join(env.WorkDir, "lab")}

@@ -31,6 +31,7 @@ func Rules() map[string]Rule {
 		"internal/arch":    {},
 		"internal/problem": {Knows: []string{"contracts", "internal/fault"}},
 		"internal/life":    {},
+		"internal/wall":    {Knows: []string{"internal/fault"}},
 		"internal/trace":   {},
 
 		"contracts": {Knows: []string{"internal/fault"}, Forbidden: pure},
@@ -77,7 +78,7 @@ func Rules() map[string]Rule {
 		"presets/examples": {},
 
 		"api": {
-			Knows:     []string{"contracts", "ec", "gateway", "prompt", "internal/fault", "internal/problem", "internal/life"},
+			Knows:     []string{"contracts", "ec", "gateway", "prompt", "internal/fault", "internal/problem", "internal/life", "internal/wall"},
 			Libraries: []string{"github.com/gin-gonic/gin", "github.com/danielgtaylor/huma/v2"},
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"github.com/elnor/promptlab/internal/wall"
 	"log/slog"
 	"net"
 	"net/http"
@@ -182,7 +183,7 @@ func newAPI(run cli.ServerRun, version string, core *core, b *broker.Broker, doo
 	if err != nil {
 		return nil, err
 	}
-	hosts := api.LoopbackHosts(ln.Addr())
+	hosts := wall.LoopbackHosts(ln.Addr())
 	if run.Config.AllowRemote {
 		hosts = append([]string{run.Config.Listen}, hosts...)
 	}

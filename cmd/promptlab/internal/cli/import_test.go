@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"github.com/elnor/promptlab/internal/wall"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -43,7 +44,7 @@ func newPlace(t *testing.T) *place {
 	srv := httptest.NewUnstartedServer(nil)
 	none := http.NotFoundHandler()
 	server, err := api.New(api.Config{
-		Service: p.env, Feed: p.env.Feed, Hosts: api.LoopbackHosts(srv.Listener.Addr()), Metrics: prometheus.NewRegistry(),
+		Service: p.env, Feed: p.env.Feed, Hosts: wall.LoopbackHosts(srv.Listener.Addr()), Metrics: prometheus.NewRegistry(),
 		Presets: pack, Door: none, Dashboard: none,
 		Tokens: map[ec.Role][sha256.Size]byte{ec.RoleUser: sha256.Sum256([]byte(token))},
 		Log:    slog.New(slog.DiscardHandler), Version: "test", Now: time.Now, NewID: uuid.NewString,
