@@ -13,10 +13,6 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// packetTries bounds how often a packet is asked for again because the session
-// changed in between.
-const packetTries = 64
-
 // packetRoute puts the packet straight into the router: its bytes are ready, and
 // nothing encodes them again.
 func (s *Server) packetRoute(path string) {
@@ -77,21 +73,21 @@ func (s *Server) packetFor(ctx context.Context, actor ec.Actor, key contracts.Ov
 }
 
 // issue gives a packet, after the command that it may need: the caller reads,
-// the change is a command of EC's own.
+// the change is a command of EC's own, and what it made is what is sent.
 func (s *Server) issue(ctx context.Context, actor ec.Actor, key contracts.OverlaySessionKey, q ec.PacketQuery) (ec.PacketBytes, error) {
-	for range packetTries {
-		p, due, err := s.cfg.Service.View().Packet(key, q)
-		if err != nil || !due {
-			return p, err
-		}
-		cmd := ec.Command{ID: "packet:" + key.FileName() + ":" + s.cfg.NewID(), Actor: actor, Body: ec.BuildPacket{Key: key, TurnID: q.TurnID, PlanID: q.PlanID, Force: q.Force}}
-		receipt, err := s.cfg.Service.Do(ctx, cmd)
-		if err != nil {
-			return ec.PacketBytes{}, err
-		}
-		q.Seq = receipt.Seq
+	p, due, err := s.cfg.Service.View().Packet(key, q)
+	if err != nil || !due {
+		return p, err
 	}
-	return ec.PacketBytes{}, fault.New(fault.Unavailable, "session_busy", "the session changes faster than its packet can be built; ask again")
+	cmd := ec.Command{ID: "packet:" + key.FileName() + ":" + s.cfg.NewID(), Actor: actor, Body: ec.BuildPacket{Key: key, TurnID: q.TurnID, PlanID: q.PlanID, Force: q.Force}}
+	receipt, err := s.cfg.Service.Do(ctx, cmd)
+	if err != nil {
+		return ec.PacketBytes{}, err
+	}
+	if receipt.Packet == nil {
+		return ec.PacketBytes{}, fault.New(fault.Unavailable, "packet_unavailable", "the packet was built and is not here; ask again")
+	}
+	return q.Encode(*receipt.Packet), nil
 }
 
 // noneMatch says whether a caller has the packet with this tag already.

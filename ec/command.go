@@ -49,6 +49,7 @@ type Receipt struct {
 	Install *contracts.PresetInstallResponse
 	Session *contracts.OverlaySessionState // as the command left it; absent for a repeat after a restart
 	Plan    *contracts.OverlayReanswerPlan // likewise
+	Packet  *contracts.OverlayPromptPacket // BuildPacket: what is to be sent now; a repeat of the command has none
 }
 
 // Service is the domain behind its single writer: commands one way, the

@@ -31,29 +31,24 @@ type PacketQuery struct {
 	PlanID   contracts.UUID // of a re-answer
 	Force    bool           // built anew, even if nothing has changed
 	Revision *int           // that the caller knows of
-	Seq      uint64         // of the BuildPacket that was just done for this request; 0 before
 	Now      time.Time      // for noting that the session is in use; may be zero
 }
 
 // Packet gives a session's packet. Where due is true nothing is given: the
-// caller sends BuildPacket and asks again with its receipt's Seq.
+// caller sends BuildPacket, whose receipt holds the packet. It is not read again
+// from a later view: a change in between would take the label of the refresh,
+// which goes out once, away from the only reader that it was for.
 func (v *View) Packet(key contracts.OverlaySessionKey, q PacketQuery) (p PacketBytes, due bool, err error) {
 	if q.PlanID != "" {
 		return v.planPacket(key, q)
 	}
 	x, ok := v.s.sessions.Get(key.FileName())
-	if !ok || q.Seq == 0 && v.s.packetDue(x, q) {
+	if !ok || v.s.packetDue(x, q) {
 		return PacketBytes{}, true, nil
 	}
-	stamp := x.Kept.Packet
-	if stamp == nil || stamp.Revision != x.Revision {
-		return PacketBytes{}, true, nil // another change came between the command and this
-	}
-	labelled := stamp.Reason != "" && (q.TurnID != "" && q.TurnID == stamp.TurnID || q.Seq != 0 && q.Seq == stamp.Seq)
-	if q.Revision != nil && *q.Revision > x.Revision {
-		packet := v.s.sessionPacket(x, labelled)
-		packet.Warnings = append(packet.Warnings, fmt.Sprintf("future_revision: revision %d was asked for; this is %d, the newest there is", *q.Revision, x.Revision))
-		return bytesOf(packet, fmt.Sprintf("f%d", *q.Revision)), false, nil
+	labelled := x.Kept.Packet.labels(q.TurnID)
+	if q.ahead(x.Revision) {
+		return q.Encode(v.s.sessionPacket(x, labelled)), false, nil
 	}
 	memo := &x.memo.plain
 	if labelled {
@@ -62,9 +57,32 @@ func (v *View) Packet(key contracts.OverlaySessionKey, q PacketQuery) (p PacketB
 	if have := memo.Load(); have != nil {
 		return *have, false, nil
 	}
-	made := bytesOf(v.s.sessionPacket(x, labelled), "")
+	made := q.Encode(v.s.sessionPacket(x, labelled))
 	memo.Store(&made)
 	return made, false, nil
+}
+
+// labels says whether a packet for this turn carries the reason of the refresh:
+// the turn is the one that it was built for.
+func (p *PacketStamp) labels(turn string) bool {
+	return p.Reason != "" && turn != "" && turn == p.TurnID
+}
+
+// ahead says whether the caller knows of a revision that there is not.
+func (q PacketQuery) ahead(revision int) bool { return q.Revision != nil && *q.Revision > revision }
+
+// Encode gives the bytes of a packet as the answer to a query.
+func (q PacketQuery) Encode(p contracts.OverlayPromptPacket) PacketBytes {
+	mark := ""
+	if p.ReanswerPlanID == "" && q.ahead(p.Revision) {
+		mark = fmt.Sprintf("f%d", *q.Revision)
+		p.Warnings = append(slices.Clone(p.Warnings), fmt.Sprintf("future_revision: revision %d was asked for; this is %d, the newest there is", *q.Revision, p.Revision))
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic("ec: encode packet: " + err.Error()) // our own types only
+	}
+	return PacketBytes{Body: body, ETag: `"` + contracts.HashBytes(body)[:32] + mark + `"`}
 }
 
 // packetDue says whether a command must come before a packet is given out.
@@ -92,7 +110,8 @@ func (s *State) stampPacket(c Command, b BuildPacket) (decision, error) {
 	}
 	q := PacketQuery{TurnID: b.TurnID, Force: b.Force, Now: c.At.Time}
 	if e.old != nil && !s.packetDue(e.old, q) {
-		return unchanged(e.old.file, "")
+		p := s.sessionPacket(e.old, e.old.Kept.Packet.labels(b.TurnID)) // somebody else was first
+		return decision{receipt: Receipt{Subject: e.old.file, Packet: &p}}, nil
 	}
 	n := &e.next
 	gone := map[contracts.UUID]bool{} // one-dispatch entries whose dispatch is over
@@ -107,7 +126,9 @@ func (s *State) stampPacket(c Command, b BuildPacket) (decision, error) {
 		return decision{}, err
 	}
 	inUse := e.old != nil && !s.packetNeeded(e.old, q) // only the activity is noted
+	labelled := inUse && n.Kept.Packet.labels(b.TurnID)
 	if !inUse {
+		labelled = n.PendingRefreshReason != ""
 		n.Kept.Packet = &PacketStamp{Revision: n.Revision, GeneratedAt: c.At, TurnID: b.TurnID, Reason: n.PendingRefreshReason, Seq: s.Seq + 1}
 		if n.PendingRefreshReason != "" || n.ForceRefreshNextTurn {
 			n.LastRefreshReason, n.LastRefreshAt = cmp.Or(n.PendingRefreshReason, contracts.RefreshManual), &c.At
@@ -122,7 +143,11 @@ func (s *State) stampPacket(c Command, b BuildPacket) (decision, error) {
 	if inUse {
 		next.memo = e.old.memo
 	}
-	return decision{[]Event{SessionPut{Session: &next, Previous: e.old, What: "packet"}}, Receipt{Subject: next.file, Changed: true, Session: &next.OverlaySessionState}}, nil
+	p := s.sessionPacket(&next, labelled)
+	return decision{
+		[]Event{SessionPut{Session: &next, Previous: e.old, What: "packet"}},
+		Receipt{Subject: next.file, Changed: true, Session: &next.OverlaySessionState, Packet: &p},
+	}, nil
 }
 
 // outdated says whether a text was changed behind EC's back, by hand while it
@@ -246,14 +271,6 @@ func dropOf(inert string) contracts.OverlayDropReason {
 	}
 }
 
-func bytesOf(p contracts.OverlayPromptPacket, mark string) PacketBytes {
-	body, err := json.Marshal(p)
-	if err != nil {
-		panic("ec: encode packet: " + err.Error()) // our own types only
-	}
-	return PacketBytes{Body: body, ETag: `"` + contracts.HashBytes(body)[:32] + mark + `"`}
-}
-
 // OverridePacket gives the packet for one dispatch with an override that is
 // attached to an ordinary turn. Nothing is stored.
 func (v *View) OverridePacket(key contracts.OverlaySessionKey, o contracts.OverlayDispatchOverride, at contracts.Time) (contracts.OverlayPromptPacket, error) {
@@ -292,10 +309,10 @@ func (v *View) planPacket(key contracts.OverlaySessionKey, q PacketQuery) (Packe
 	if pl.Packet == nil {
 		return PacketBytes{}, true, nil
 	}
-	if (q.TurnID == "" || pl.TurnID != q.TurnID) && (q.Seq == 0 || q.Seq != pl.Seq) {
+	if q.TurnID == "" || pl.TurnID != q.TurnID {
 		return PacketBytes{}, false, planUsed()
 	}
-	return bytesOf(*pl.Packet, ""), false, nil
+	return q.Encode(*pl.Packet), false, nil
 }
 
 func noPlan(id contracts.UUID) error {

@@ -158,6 +158,25 @@ func TestRefreshReasons(t *testing.T) {
 			t.Errorf("second: %q", p.RefreshReason)
 		}
 	})
+	t.Run("R-PKT-19 R-PKT-22 a label goes out although the session changes before it is read", func(t *testing.T) {
+		k := chat("meanwhile")
+		l.on(k, "secure-code")
+		l.Must(ask(k, "manual"))
+		built := l.Must(ec.BuildPacket{Key: k, TurnID: "1"})
+		l.on(k, "verify-first") // before the reader of turn 1 has its packet
+		p := built.Packet
+		if p.RefreshReason != contracts.RefreshManual || blocks(*p) != "secure-code" || p.Revision != 2 {
+			t.Errorf("the receipt of the command holds %+v", p)
+		}
+		if p, _ := l.packet(k, ec.PacketQuery{TurnID: "2"}); p.RefreshReason != contracts.RefreshActivation || blocks(p) != "secure-code verify-first" {
+			t.Errorf("the next turn: %+v", p)
+		}
+		again := l.Must(ec.BuildPacket{Key: k, TurnID: "2"}) // two that ask at once, for one turn
+		other := l.Must(ec.BuildPacket{Key: k, TurnID: "3"})
+		if again.Changed || again.Packet.RefreshReason != contracts.RefreshActivation || other.Changed || other.Packet.RefreshReason != "" {
+			t.Errorf("a retry of turn 2 says %q, turn 3 %q", again.Packet.RefreshReason, other.Packet.RefreshReason)
+		}
+	})
 	t.Run("R-PKT-23 the stronger reason wins in either order", func(t *testing.T) {
 		for i, order := range [][]ec.Body{{report(chat("p0"), "compaction"), ask(chat("p0"), "manual")}, {ask(chat("p1"), "manual"), report(chat("p1"), "compaction")}} {
 			k := chat([]string{"p0", "p1"}[i])

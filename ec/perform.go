@@ -105,6 +105,7 @@ func (s *State) Perform(c Command) (Outcome, error) {
 
 // remember keeps a receipt for repeats of its command.
 func (s *State) remember(id string, r Receipt) {
+	r.Packet = nil // texts; who repeats a read gets what there is to read by then
 	s.receipts.Set(id, r)
 	s.receiptOrder.Set(s.Seq, id)
 	if s.receiptOrder.Len() > maxReceipts {

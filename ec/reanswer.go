@@ -170,7 +170,7 @@ func (s *State) consumePlan(c Command, b BuildPacket) (decision, error) {
 	case old.Plan.SessionKey != key:
 		return decision{}, otherSession()
 	case old.Packet != nil && b.TurnID != "" && b.TurnID == old.TurnID:
-		return unchanged(string(b.PlanID), "")
+		return decision{receipt: Receipt{Subject: string(b.PlanID), Packet: old.Packet}}, nil
 	case old.Packet != nil:
 		return decision{}, planUsed()
 	case c.At.After(old.Plan.ExpiresAt.Time):
@@ -185,7 +185,9 @@ func (s *State) consumePlan(c Command, b BuildPacket) (decision, error) {
 	packet.OverrideMode, packet.ReanswerPlanID = over.Mode, old.Plan.PlanID
 	next := *old
 	next.TurnID, next.UsedAt, next.Packet, next.Seq = b.TurnID, &c.At, &packet, s.Seq+1
-	return changed(string(b.PlanID), PlanPut{&next, "used"})
+	d, err := changed(string(b.PlanID), PlanPut{&next, "used"})
+	d.receipt.Packet = &packet
+	return d, err
 }
 
 // Plan gives a re-answer plan.
