@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
@@ -14,6 +15,9 @@ import (
 type health struct {
 	Status string                     `json:"status"`
 	Checks contracts.List[healthLine] `json:"checks"`
+	// Warnings are codes of what keeps nobody from working and wants a person, such
+	// as a hand edit that was refused; the status says more.
+	Warnings contracts.List[string] `json:"warnings"`
 }
 
 type healthLine struct {
@@ -92,6 +96,11 @@ func (s *Server) readyz(ctx context.Context, _ call[none]) (reply[health], error
 		out.Checks = append(out.Checks, healthLine{c.Name, c.OK})
 		if !c.OK {
 			missing = append(missing, fault.Detail{Field: c.Name, Rule: "not_ready", Message: "is not ready"})
+		}
+	}
+	for _, w := range s.cfg.Service.View().Status().Warnings {
+		if !slices.Contains(out.Warnings, w.Code) {
+			out.Warnings = append(out.Warnings, w.Code)
 		}
 	}
 	if len(missing) > 0 {

@@ -120,6 +120,9 @@ type ExternalEdit struct {
 	Path string
 	Body []byte
 	Gone bool
+	// AtStart says that the file lay there when EC started: nobody may have said
+	// anything about it yet, or what was said may be out of date.
+	AtStart bool
 }
 
 // SetFlags replaces the lab's switches.

@@ -36,6 +36,7 @@ func Decide(s *State, c Command) ([]Event, Receipt, error) {
 	if err != nil {
 		return nil, Receipt{}, err
 	}
+	d.events = append(d.events, s.displaced(d.events)...)
 	d.events = append(d.events, s.followLibrary(c, d.events)...)
 	return d.events, d.receipt, nil
 }
@@ -160,7 +161,7 @@ func (s *State) Apply(e Event) {
 		if e.Why == "" {
 			s.externals.Delete(e.Path)
 		} else {
-			s.externals.Set(e.Path, e.Why)
+			s.externals.Set(e.Path, refused{e.Why, e.Body})
 		}
 	case FlagsPut:
 		s.flags = e.Flags

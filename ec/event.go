@@ -20,6 +20,10 @@ type InstallPut struct{ Install InstallState }
 type ExternalRefused struct {
 	Path string
 	Why  string // empty: the refusal is over
+	Body []byte // the text that was refused; nil when there is no file any more
+	// Replaced is a refused text whose place a command of a person's has taken; it
+	// is kept with the overlay's earlier texts.
+	Replaced []byte
 }
 
 // FlagsPut says that the lab's switches changed.

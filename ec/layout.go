@@ -125,6 +125,12 @@ func (s *State) changeOf(e Event, into *Change) {
 	switch e := e.(type) {
 	case OverlayPut:
 		s.overlayChange(e, put)
+	case ExternalRefused:
+		put(e.Path+rejectedSuffix, e.reason()) // the file itself is the person's
+		if e.Replaced != nil {
+			id, _, _ := overlayOfPath(e.Path)
+			put(rejectedPath(id, e.Replaced), e.Replaced)
+		}
 	case InstallPut:
 		put(pathInstall, mustJSON(e.Install))
 		put(pathManifest, mustJSON(manifestOf(e.Install)))
@@ -173,7 +179,6 @@ func (s *State) changeOf(e Event, into *Change) {
 		put(dirPlans+string(e.Plan.Plan.PlanID)+".json", nil)
 	case SignalPut:
 		into.Lines = append(into.Lines, Line{pathSignals, mustLine(e.Line)})
-	case ExternalRefused: // the file is the person's; nothing is written
 	}
 }
 
@@ -209,7 +214,7 @@ func (s *State) overlayChange(e OverlayPut, put func(string, []byte)) {
 			put(historyPath(id, p.Revision), []byte(p.File))
 		}
 	}
-	if e.Previous == nil || e.Previous.FileHash != e.Overlay.FileHash || overlayPath(e.Previous) != overlayPath(e.Overlay) {
+	if e.writesFile() {
 		put(overlayPath(e.Overlay), []byte(e.Overlay.File))
 	}
 	put(keptPath(id), mustJSON(overlayKept{

@@ -115,6 +115,9 @@ func (l loader) overlays() error {
 }
 
 func (l loader) overlay(p string) error {
+	if of, ok := strings.CutSuffix(p, rejectedSuffix); ok && OverlayFile(of) {
+		l.s.externals.Set(of, refused{why: "the file was not taken in; it is looked at again"})
+	}
 	id, archived, ok := overlayOfPath(p)
 	if !ok {
 		return nil // not an overlay file: a person's own
@@ -130,13 +133,13 @@ func (l loader) overlay(p string) error {
 	doc, err := frontmatter.Parse(file)
 	switch {
 	case err != nil:
-		l.s.externals.Set(p, err.Error())
+		l.s.externals.Set(p, refused{err.Error(), file})
 		return nil
 	case doc.Frontmatter.ID != id:
-		l.s.externals.Set(p, fmt.Sprintf("the file is named %s and its header says %s", id, doc.Frontmatter.ID))
+		l.s.externals.Set(p, refused{fmt.Sprintf("the file is named %s and its header says %s", id, doc.Frontmatter.ID), file})
 		return nil
 	case !known:
-		l.s.externals.Set(p, "the file was put here by hand; it is taken in when the library is next scanned")
+		l.s.externals.Set(p, refused{"the file was put here by hand and is looked at now", file})
 		return nil
 	}
 	o := l.s.makeOverlay(doc.Frontmatter, doc.Body, string(file))

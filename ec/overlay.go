@@ -233,14 +233,7 @@ func (s *State) externalEdit(c Command, b ExternalEdit) (decision, error) {
 	if !ok {
 		return unchanged(b.Path, "not an overlay file")
 	}
-	refuse := func(why string) (decision, error) {
-		if old, _ := s.externals.Get(b.Path); old == why {
-			return unchanged(b.Path, why)
-		}
-		d, _ := changed(b.Path, ExternalRefused{b.Path, why})
-		d.receipt.Note = why
-		return d, nil
-	}
+	refuse := func(why string) (decision, error) { return s.refuseEdit(b, why) }
 	if b.Gone {
 		return refuse("the file was removed by hand; its text is kept: write the file again, or archive the overlay")
 	}
@@ -277,7 +270,7 @@ func (s *State) externalEdit(c Command, b ExternalEdit) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	if _, refused := s.externals.Get(b.Path); refused {
+	if _, refused := s.externals.Get(b.Path); refused || b.AtStart {
 		d.events = append(d.events, ExternalRefused{Path: b.Path})
 		d.receipt.Changed = true
 	}

@@ -127,7 +127,7 @@ func describe(e Event) (what, hash string) {
 	case InstallPut:
 		return "presets.state", e.Install.PackID
 	case ExternalRefused:
-		return "hand_edit.refused:" + e.Path, ""
+		return e.what() + ":" + e.Path, ""
 	case FlagsPut:
 		return "flags.set", ""
 	case KeysPut:
@@ -182,6 +182,9 @@ func liveOf(e Event) (contracts.LiveEvent, bool) {
 			return contracts.LiveEvent{}, false
 		}
 		return contracts.LiveEvent{Type: string(e.What), Overlay: e.Overlay.Record.Frontmatter.ID}, true
+	case ExternalRefused:
+		id, _, _ := overlayOfPath(e.Path)
+		return contracts.LiveEvent{Type: e.what(), Overlay: id, Status: e.Why}, true
 	case FlagsPut:
 		return contracts.LiveEvent{Type: "flags.set"}, true
 	case SessionPut:

@@ -24,12 +24,21 @@ func (l SignalLine) ID() contracts.UUID {
 	return l.Signal.SignalID
 }
 
+// Kinds of lines. Each has ids of its own: whoever makes feedback ids knows
+// nothing of signal ids.
+const (
+	kindFeedback = "feedback"
+	kindImplicit = "implicit"
+)
+
+func signalKey(kind string, id contracts.UUID) string { return kind + "\x00" + string(id) }
+
 func (s *State) submitFeedback(c Command, b SubmitFeedback) (decision, error) {
 	f, err := contracts.Check(b.Feedback, contracts.Client)
 	if err != nil {
 		return decision{}, err
 	}
-	if _, known := s.signals.Get(string(f.FeedbackID)); known {
+	if _, known := s.signals.Get(signalKey(kindFeedback, f.FeedbackID)); known {
 		return unchanged(string(f.FeedbackID), "")
 	}
 	key, err := f.SessionKey.Canonical("session_key")
@@ -59,7 +68,7 @@ func (s *State) submitFeedback(c Command, b SubmitFeedback) (decision, error) {
 	}
 	f.OverlayID = o.Record.Frontmatter.ID
 	f.CreatedAt = c.At
-	return changed(string(f.FeedbackID), SignalPut{SignalLine{RecordKind: "feedback", Feedback: &f, Context: s.signalContext(key)}})
+	return changed(string(f.FeedbackID), SignalPut{SignalLine{RecordKind: kindFeedback, Feedback: &f, Context: s.signalContext(key)}})
 }
 
 func (s *State) appendSignal(c Command, b AppendSignal) (decision, error) {
@@ -68,7 +77,7 @@ func (s *State) appendSignal(c Command, b AppendSignal) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	if _, known := s.signals.Get(string(x.SignalID)); known {
+	if _, known := s.signals.Get(signalKey(kindImplicit, x.SignalID)); known {
 		return unchanged(string(x.SignalID), "")
 	}
 	key, err := x.SessionKey.Canonical("session_key")
@@ -82,7 +91,7 @@ func (s *State) appendSignal(c Command, b AppendSignal) (decision, error) {
 	if x.Kind == "model_switch" || x.Kind == "zero_copy" {
 		x.Confidence = "low"
 	}
-	return changed(string(x.SignalID), SignalPut{SignalLine{RecordKind: "implicit", Signal: &x, Context: s.signalContext(key)}})
+	return changed(string(x.SignalID), SignalPut{SignalLine{RecordKind: kindImplicit, Signal: &x, Context: s.signalContext(key)}})
 }
 
 // signalContext takes the facts from the session's last receipt; what it does
@@ -114,7 +123,7 @@ func (s *State) signalContext(key contracts.OverlaySessionKey) contracts.SignalC
 
 // applySignal remembers the id, and on the overlay when it was last spoken of.
 func (s *State) applySignal(l SignalLine) {
-	s.signals.Set(string(l.ID()), struct{}{})
+	s.signals.Set(signalKey(l.RecordKind, l.ID()), struct{}{})
 	if l.Feedback == nil {
 		return
 	}

@@ -98,6 +98,17 @@ func TestFeedbackAndSignals(t *testing.T) {
 		}
 		l.refuses(ec.AppendSignal{Signal: contracts.OverlaySignal{SignalID: contracts.DeriveID("z", "s", 0), Kind: "zero_copy", SessionKey: k}}, fault.Invalid, "validation_failed")
 	})
+	t.Run("R-FBK-09 feedback and signals do not share their ids", func(t *testing.T) {
+		both := contracts.DeriveID("both", "feedback", 0)
+		signal := ec.AppendSignal{Signal: contracts.OverlaySignal{SignalID: both, Kind: "manual_abort", SessionKey: k}}
+		for range 2 {
+			a, b := l.Must(feedback(k, "both", nil)), l.Must(signal)
+			if first := strings.Count(l.signals(), string(both)); first != 2 || a.Changed != b.Changed {
+				t.Errorf("%d lines have the id, want one of each kind; recorded %v and %v", first, a.Changed, b.Changed)
+			}
+			l.Restart()
+		}
+	})
 	t.Run("R-FBK-15 R-CMD-06 comments are in their stream only", func(t *testing.T) {
 		err := filepath.Walk(filepath.Join(l.Dir, "system"), func(p string, info os.FileInfo, err error) error {
 			if err != nil || info.IsDir() {

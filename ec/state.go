@@ -39,9 +39,9 @@ type State struct {
 	truths       btree.Map[string, *Truth]         // by the session's file name
 	plans        btree.Map[string, *Plan]          // by plan id
 	planTruths   btree.Map[string, contracts.UUID] // the last plan with a receipt, by the session's file name
-	signals      btree.Map[string, struct{}]       // ids of opinions and signs
+	signals      btree.Map[string, struct{}]       // by signalKey: opinions and signs that are recorded
 	registry     btree.Map[uint64, *contracts.OverlayRegistryEvent]
-	externals    btree.Map[string, string] // path -> why a hand edit was not taken in
+	externals    btree.Map[string, refused] // hand edits that were not taken in, by path
 }
 
 // Copy gives a snapshot. The copy and the original may be read and changed apart.

@@ -271,8 +271,8 @@ func (v *View) Status() contracts.Status {
 		}
 		return true
 	})
-	v.s.externals.Scan(func(path, why string) bool {
-		st.Warnings = append(st.Warnings, contracts.Warning{Code: "hand_edit_refused", Subject: path, Message: why})
+	v.s.externals.Scan(func(path string, x refused) bool {
+		st.Warnings = append(st.Warnings, contracts.Warning{Code: "hand_edit_refused", Subject: path, Message: x.why})
 		return true
 	})
 	return st

@@ -135,13 +135,16 @@ func (w *Writer) Run(ctx context.Context) error {
 	defer close(w.done)
 	tick := time.NewTicker(w.cfg.Derive)
 	defer tick.Stop()
+	if err := w.lookAgain(); err != nil {
+		return err
+	}
 	for {
 		var err error
 		select {
 		case r := <-w.queue:
 			err = w.batch(r)
 		case e := <-w.edits:
-			err = w.external(e)
+			err = w.external(e, false)
 		case <-tick.C:
 			err = w.derive()
 		case <-ctx.Done():
@@ -252,24 +255,6 @@ func (w *Writer) inTheWay(path string, err error) {
 		w.blocked[path] = true
 		w.cfg.Log.Warn("a derived document cannot be written; move away what is in its place", "path", path, "error", err)
 	}
-}
-
-// external takes in a hand edit, or notes why it cannot.
-func (w *Writer) external(e store.Edit) error {
-	cmd := ec.Command{
-		ID: uuid.Must(uuid.NewV7()).String(), At: contracts.At(w.cfg.Now()), Actor: ec.Actor{Role: ec.RoleSystem, Name: "external"},
-		Body: ec.ExternalEdit{Path: e.Path, Body: e.Body, Gone: e.Gone},
-	}
-	out, err := w.state.Perform(cmd)
-	if err != nil {
-		w.cfg.Log.Warn("a hand edit was not understood", "path", e.Path, "error", err)
-		return nil
-	}
-	if !e.Gone {
-		w.cfg.Store.Accept(e.Path, e.Body) // refused or not: the file stays as the person left it
-	}
-	w.log(request{ctx: context.Background(), cmd: cmd}, out)
-	return w.commit([]store.Change{storeChange(out.Change)}, out.Live)
 }
 
 func storeChange(c ec.Change) store.Change {

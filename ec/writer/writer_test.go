@@ -158,6 +158,93 @@ func TestHandEdits(t *testing.T) {
 			t.Error("the person's file was written over")
 		}
 	})
+	reason := path + ".rejected.txt"
+	said := func() string {
+		if err := e.Store.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(reason)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	news := func(kind string) (n int) {
+		for _, ev := range e.Feed.After(0) {
+			if ev.Type == kind && ev.Overlay == "hand" {
+				n++
+			}
+		}
+		return n
+	}
+	t.Run("the reason lies beside the file, and goes when the file is good", func(t *testing.T) {
+		if s := said(); !strings.Contains(s, "hand.md was changed by hand") || !strings.Contains(s, e.View().Status().Warnings[0].Message) {
+			t.Errorf("beside the refused file: %q, status %v", s, e.View().Status().Warnings)
+		}
+		if n := news("hand_edit.refused"); n != 1 {
+			t.Errorf("%d events of the refusal, want 1", n)
+		}
+		if err := os.Remove(reason); err != nil { // the note is ours, and a person may throw it away
+			t.Fatal(err)
+		}
+		eventually(t, e, "the missing note is seen", func() bool { return e.View().Seq() > 3 })
+		if err := os.WriteFile(path, []byte("---\nid: other\n---\nx\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		was := e.View().Status().Warnings[0].Message
+		eventually(t, e, "another reason", func() bool { return e.View().Status().Warnings[0].Message != was })
+		if s := said(); !strings.Contains(s, e.View().Status().Warnings[0].Message) {
+			t.Errorf("the note was not renewed: %q", s)
+		}
+		if err := os.WriteFile(path, src, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, e, "the refusal is over", func() bool { return len(e.View().Status().Warnings) == 0 })
+		if s := said(); s != "" || news("hand_edit.resolved") != 1 {
+			t.Errorf("after the correction: note %q, %d events", s, news("hand_edit.resolved"))
+		}
+	})
+	t.Run("what is done to files while EC is stopped is looked at when it starts", func(t *testing.T) {
+		write := func(name, text string) func() {
+			return func() {
+				if err := os.WriteFile(file(e, "system/overlays/templates/"+name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		e.While(write("apart.md", strings.Replace(string(src), "id: hand", "id: apart", 1)))
+		eventually(t, e, "the library has the new file", func() bool { _, _, err := e.View().Overlay("apart"); return err == nil })
+		e.While(write("odd.md", "no header\n"))
+		reason = file(e, "system/overlays/templates/odd.md.rejected.txt")
+		eventually(t, e, "the new file that is not good is reported", func() bool { return strings.Contains(said(), "odd.md") })
+		e.While(write("odd.md", strings.Replace(string(src), "id: hand", "id: odd", 1)))
+		eventually(t, e, "the note goes when the file was corrected meanwhile", func() bool { return said() == "" })
+		if w := e.View().Status().Warnings; len(w) != 0 {
+			t.Errorf("still warned: %v", w)
+		}
+	})
+	t.Run("R-STO-07 a save by command takes the place of a refused text, which is kept", func(t *testing.T) {
+		const broken = "---\nid: hand\nmine: [\n---\nmany hours of work\n"
+		if err := os.WriteFile(path, []byte(broken), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, e, "the refusal", func() bool { return len(e.View().Status().Warnings) == 1 })
+		e.Must(ec.UpdateOverlay{OverlayID: "hand", Record: ectest.Overlay("hand", text+"- By command.\n")})
+		if w := e.View().Status().Warnings; len(w) != 0 {
+			t.Errorf("the file is good and the status says %v", w)
+		}
+		e.Restart()
+		kept, err := filepath.Glob(file(e, "system/overlays/history/hand/rejected-*.md"))
+		if err != nil || len(kept) != 1 {
+			t.Fatalf("kept %v, %v; want the one text", kept, err)
+		}
+		if b, err := os.ReadFile(kept[0]); err != nil || string(b) != broken {
+			t.Errorf("the text that was replaced is kept as %q, %v", b, err)
+		}
+		if b, _ := os.ReadFile(path); !strings.Contains(string(b), "By command") {
+			t.Errorf("the file is %q", b)
+		}
+	})
 	t.Run("a new file is taken in", func(t *testing.T) {
 		doc := strings.Replace(string(src), "id: hand", "id: fresh", 1)
 		if err := os.WriteFile(file(e, "system/overlays/templates/fresh.md"), []byte(doc), 0o600); err != nil {
