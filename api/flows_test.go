@@ -230,6 +230,12 @@ func TestStatusAndReadiness(t *testing.T) {
 	broker.Store(true)
 	a := r.ask("", "GET", "/readyz", "")
 	r.want("ready", a, 200, "")
+	r.env.Must(ec.ExternalEdit{Path: "system/overlays/templates/mine.md", Body: []byte("secret: no header\n")})
+	a = r.ask("", "GET", "/readyz", "")
+	r.want("ready, with a hand edit that was refused", a, 200, "")
+	if !strings.Contains(string(a.body), `"warnings":["hand_edit_refused"]`) || strings.Contains(string(a.body), "mine") {
+		t.Errorf("readyz: %s, want the code of the warning and no more", a.body)
+	}
 	if strings.Contains(string(a.body), "secret") {
 		t.Errorf("readyz tells strangers too much: %s", a.body)
 	}

@@ -2103,6 +2103,7 @@ export interface components {
         health: {
             checks: components["schemas"]["healthLine"][];
             status: string;
+            warnings: string[];
         };
         healthLine: {
             name: string;
