@@ -294,7 +294,7 @@ func (v *View) OverrideBytes(key contracts.OverlaySessionKey, o contracts.Overla
 	if err != nil {
 		return PacketBytes{}, err
 	}
-	return bytesOf(p, ""), nil
+	return PacketQuery{}.Encode(p), nil
 }
 
 // planPacket gives the packet of a plan that is being dispatched.
