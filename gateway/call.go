@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -23,7 +22,7 @@ type call struct {
 	attempts int // made at a provider
 	cost     int64
 	unknown  bool          // some attempt's cost is a bound or a guess
-	shown    bool          // a piece reached the consumer: nothing is tried again
+	shown    bool          // a piece went to the consumer: nothing is tried again
 	waited   time.Duration // at providers, in queues and in backoff
 
 	fallbackFrom  string
@@ -37,6 +36,9 @@ func (c *call) run(ctx context.Context) (Response, error) {
 	total := methodTimeout(c.req.Role)
 	if t := c.lane().TotalTimeout; t > 0 {
 		total = min(total, t)
+	}
+	if r := c.lane().Reasoning; r.Latency > 0 && c.req.Reasoning != ReasoningOff {
+		total = min(total, r.Latency)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, total, errTotalTimeout)
 	defer cancel()
@@ -184,56 +186,6 @@ func (c *call) key(l *lane) (Secret, *Error) {
 	return Secret(key), nil
 }
 
-// send makes the one HTTP call under the attempt's own limit and decides, in
-// one place, whose deadline it was that ended it.
-func (c *call) send(ctx context.Context, l *lane, call Call, row *Attempt) (Reply, *Error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, l.AttemptTimeout, errAttemptTimeout)
-	defer cancel()
-	inflight := c.g.metrics.inflight.WithLabelValues(l.Name)
-	inflight.Inc()
-	defer inflight.Dec()
-	c.attempts++
-	c.tries++
-	row.Number = c.attempts
-	row.AttemptID = row.RequestID + "." + strconv.Itoa(c.attempts)
-	row.StartedAt = time.Now()
-	reply, err := c.exchange(ctx, l, call)
-	row.Duration = time.Since(row.StartedAt)
-	row.TotalDuration = time.Since(c.began)
-	c.waited += row.Duration
-	if err == nil {
-		return reply, nil
-	}
-	var e *Error
-	if !errors.As(err, &e) {
-		e = &Error{Class: ClassUnknown}
-	}
-	if ctx.Err() == nil || e.Status != 0 && e.Class != ClassTransport {
-		return reply, e // the provider's own answer stands, even when it came late
-	}
-	ended := &Error{Class: ClassAttemptTimeout, NotBilled: e.NotBilled, Status: e.Status, RequestID: e.RequestID}
-	if c.gone() {
-		ended.Class = ClassCallerGone
-	} else if cause := context.Cause(ctx); errors.Is(cause, errTotalTimeout) {
-		ended.Reason = "total_timeout"
-	}
-	return reply, ended
-}
-
-// exchange asks the adapter in the way that the caller wants its answer.
-func (c *call) exchange(ctx context.Context, l *lane, call Call) (Reply, error) {
-	if c.emit == nil {
-		return l.adapter.Complete(ctx, call)
-	}
-	return l.adapter.Stream(ctx, call, func(e Event) error {
-		if e.Kind == EventFinish {
-			return nil
-		}
-		c.shown = true
-		return c.emit(e)
-	})
-}
-
 // bill settles the hold and writes the row. Told usage is booked as told; a
 // refusal costs nothing; everything else costs the bound, because it may have.
 func (c *call) bill(l *lane, hold Hold, bound int64, reply Reply, failure *Error, row *Attempt) {
@@ -257,7 +209,7 @@ func (c *call) bill(l *lane, hold Hold, bound int64, reply Reply, failure *Error
 	row.ServedModel = CleanServed(reply.ServedModel)
 	row.ProviderRequestID = CleanRequestID(reply.ProviderRequestID)
 	if failure != nil {
-		row.Class, row.Status, row.ProviderCode = failure.Class, failure.Status, failure.ProviderCode
+		row.Class, row.Reason, row.Status, row.ProviderCode = failure.Class, failure.Reason, failure.Status, failure.ProviderCode
 		if row.ProviderRequestID == "" {
 			row.ProviderRequestID = failure.RequestID
 		}

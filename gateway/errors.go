@@ -56,8 +56,12 @@ func ClassOf(err error) ErrorClass {
 	return ClassUnknown
 }
 
-// Causes of the deadlines that the chain sets itself.
+// Causes of the cancels that the chain makes itself.
 var (
 	errTotalTimeout   = errors.New("total timeout")
 	errAttemptTimeout = errors.New("attempt timeout")
+	errFirstToken     = errors.New("first token timeout")
+	errIdle           = errors.New("stream idle")
+	errTrailing       = errors.New("nothing more after the end of the answer")
+	errConsumerGone   = errors.New("consumer gone")
 )

@@ -13,6 +13,11 @@ import (
 type Metrics struct {
 	duration       *prometheus.HistogramVec
 	tokens         *prometheus.HistogramVec
+	firstChunk     *prometheus.HistogramVec
+	perChunk       *prometheus.HistogramVec
+	badChunks      *prometheus.CounterVec
+	idle           *prometheus.CounterVec
+	cutStreams     *prometheus.CounterVec
 	attempts       *prometheus.CounterVec
 	retries        *prometheus.CounterVec
 	fallbacks      *prometheus.CounterVec
@@ -65,6 +70,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			seconds, "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"),
 		tokens: histogram("gen_ai_client_token_usage", "Tokens of one attempt, by kind.",
 			prometheus.ExponentialBuckets(1, 4, 14), "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_token_type"),
+		firstChunk: histogram("gen_ai_client_operation_time_to_first_chunk_seconds", "Time from a request to the first piece of its answer.",
+			seconds, "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"),
+		perChunk: histogram("gen_ai_client_operation_time_per_output_chunk_seconds", "Time from one piece of an answer to the next.",
+			prometheus.ExponentialBuckets(0.001, 2, 17), "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"),
+		badChunks:      counter("stream_malformed_chunks_total", "Events of streams that were not understood and passed over.", "model"),
+		idle:           counter("stream_idle_total", "Streams that were given up because nothing came for too long.", "model", "limit"),
+		cutStreams:     counter("stream_truncated_total", "Streams that ended before their answer did.", "model"),
 		attempts:       counter("attempts_total", "Attempts and refusals, by class; ok for answers.", "provider", "model", "feature", "class"),
 		retries:        counter("retries_total", "Attempts made because the one before failed.", "provider", "model", "class"),
 		fallbacks:      counter("fallbacks_total", "Calls that went to the route's second model.", "from", "to", "class"),
@@ -127,10 +139,33 @@ func (m *Metrics) row(a Attempt) {
 	if a.Class == "" && a.ServedModel != a.Model && !a.Simulated {
 		m.drift.WithLabelValues(model).Inc()
 	}
-	if a.Class == ClassCallerGone {
+	switch a.Class {
+	case ClassCallerGone:
 		m.callerGone.Inc()
+	case ClassStreamIdle:
+		m.idle.WithLabelValues(model, "idle").Inc()
+	case ClassAttemptTimeout:
+		if a.Reason == reasonFirstToken {
+			m.idle.WithLabelValues(model, "first_token").Inc()
+		}
+	case ClassStreamTruncated:
+		m.cutStreams.WithLabelValues(model).Inc()
 	}
 	m.price(sumKey{provider, model, role}, a)
+}
+
+// stream counts how a streamed answer came.
+func (m *Metrics) stream(a Attempt) {
+	if a.Chunks > 0 {
+		m.firstChunk.WithLabelValues("chat", a.Provider, a.Target).Observe(a.FirstChunk.Seconds())
+	}
+	m.badChunks.WithLabelValues(a.Target).Add(float64(a.MalformedChunks))
+}
+
+// gap counts the time from one piece of a target's answers to the next.
+func (m *Metrics) gap(t Target) func(time.Duration) {
+	o := m.perChunk.WithLabelValues("chat", t.Provider, t.Name)
+	return func(d time.Duration) { o.Observe(d.Seconds()) }
 }
 
 // price keeps cost per attempt and cost per useful answer side by side.
@@ -144,7 +179,7 @@ func (m *Metrics) price(k sumKey, a Attempt) {
 	}
 	s.cost += USD(a.CostNanoUSD)
 	s.attempts++
-	if a.Class == "" && a.Finish == FinishStop && !a.Malformed {
+	if a.Class == "" && (a.Finish == FinishStop || a.Finish == FinishToolCalls) && !a.Malformed {
 		s.outputs++
 	}
 	m.perAttempt.WithLabelValues(k.provider, k.model, k.role).Set(s.cost / s.attempts)

@@ -24,7 +24,8 @@ type Attempt struct {
 	ServedModel       string        `json:"served_model,omitempty"`
 	ProviderRequestID string        `json:"provider_request_id,omitempty"`
 	Simulated         bool          `json:"simulated"`
-	Class             ErrorClass    `json:"class,omitempty"` // empty: answered
+	Class             ErrorClass    `json:"class,omitempty"`  // empty: answered
+	Reason            string        `json:"reason,omitempty"` // our own constant, such as total_timeout
 	Status            int           `json:"status,omitempty"`
 	ProviderCode      string        `json:"provider_code,omitempty"`
 	Finish            Finish        `json:"finish,omitempty"`
@@ -32,6 +33,13 @@ type Attempt struct {
 	ToolCalls         int           `json:"tool_calls,omitempty"` // that the answer asks for
 	Reasoning         Reasoning     `json:"reasoning,omitempty"`  // effort that was asked of the provider
 	Streamed          bool          `json:"streamed,omitempty"`
+	Committed         bool          `json:"committed,omitempty"`        // a piece of this attempt went to the consumer
+	Chunks            int           `json:"chunks,omitempty"`           // pieces that were progress
+	FirstChunk        time.Duration `json:"first_chunk_ns,omitempty"`   // from the start to the first of them
+	Silence           time.Duration `json:"silence_ns,omitempty"`       // from the last of them to the end
+	WireBytes         int64         `json:"wire_bytes,omitempty"`       // of the body, whether it said anything or not
+	WireSilence       time.Duration `json:"wire_silence_ns,omitempty"`  // from the last byte to the end
+	MalformedChunks   int           `json:"malformed_chunks,omitempty"` // passed over
 	Usage             Usage         `json:"usage"`
 	CostNanoUSD       int64         `json:"cost_nano_usd"`
 	CostKnown         bool          `json:"cost_known"`

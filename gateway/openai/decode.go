@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strings"
@@ -12,6 +13,7 @@ import (
 type answer struct {
 	Model   json.RawMessage `json:"model"`
 	Choices []choice        `json:"choices"`
+	Usage   json.RawMessage `json:"usage"`
 }
 
 type choice struct {
@@ -21,12 +23,25 @@ type choice struct {
 	Error json.RawMessage `json:"error"` // a router's, about the server behind it
 }
 
+// message is a whole answer or a piece of one.
 type message struct {
 	Content json.RawMessage `json:"content"` // a string, a list of parts, or null
 	Refusal *string         `json:"refusal"`
 
 	ReasoningContent json.RawMessage `json:"reasoning_content"`
 	Reasoning        json.RawMessage `json:"reasoning"`
+
+	ToolCalls []callPiece `json:"tool_calls"`
+}
+
+// callPiece is a tool call or a piece of one.
+type callPiece struct {
+	Index    *int   `json:"index"`
+	ID       string `json:"id"`
+	Function struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"` // JSON in a string; some servers send it bare
+	} `json:"function"`
 }
 
 // usage keeps numbers as they came: a missing one is not zero, and a server may
@@ -49,70 +64,66 @@ func malformed(reason string) error {
 // decode reads a 2xx body. Usage is filled in as far as it was told, also when
 // an error comes back, because a useless answer is paid for too. inside is the
 // error document of an answer that failed, to be classified.
-func decode(body []byte, maxTokens int) (_ gateway.Reply, inside []byte, _ error) {
-	var a answer
-	if err := json.Unmarshal(body, &a); err != nil {
+func decode(body []byte, a *assembly) (_ gateway.Reply, inside []byte, _ error) {
+	var in answer
+	if err := json.Unmarshal(body, &in); err != nil {
 		return gateway.Reply{Usage: usageOf(body)}, nil, malformed("not_a_completion")
 	}
-	if len(a.Choices) > 0 && gateway.HasError(errorOf(a.Choices[0])) {
-		return gateway.Reply{Usage: usageOf(body)}, errorOf(a.Choices[0]), nil
+	_ = json.Unmarshal(in.Model, &a.model) // only for the record
+	told := gateway.Reply{Usage: readUsage(in.Usage), ServedModel: a.model}
+	if len(in.Choices) == 0 {
+		return told, nil, malformed("no_choice")
 	}
-	reply, err := a.read(usageOf(body), maxTokens)
+	c := in.Choices[0]
+	if document := errorOf(c.Error); gateway.HasError(document) {
+		return told, document, nil
+	}
+	if c.Message == nil {
+		return told, nil, malformed("no_choice")
+	}
+	if err := a.piece(*c.Message); err != nil {
+		return told, nil, err
+	}
+	a.count(in.Usage)
+	_ = a.end(c.FinishReason) // nobody listens who could break it off
+	reply, err := a.reply()
 	return reply, nil, err
 }
 
 // errorOf makes an error document of the error in a choice.
-func errorOf(c choice) []byte {
-	if len(c.Error) == 0 {
+func errorOf(raw json.RawMessage) []byte {
+	if len(raw) == 0 {
 		return nil
 	}
-	return append(append([]byte(`{"error":`), c.Error...), '}')
+	return append(append([]byte(`{"error":`), raw...), '}')
 }
 
-func (a answer) read(u gateway.Usage, maxTokens int) (gateway.Reply, error) {
-	reply := gateway.Reply{Usage: u}
-	_ = json.Unmarshal(a.Model, &reply.ServedModel) // only for the record
-	if len(a.Choices) == 0 || a.Choices[0].Message == nil {
-		return reply, malformed("no_choice")
-	}
-	c := a.Choices[0]
-	text, ok := textOf(c.Message.Content)
-	text, reply.Reasoning = withoutReasoning(text)
-	for _, raw := range []json.RawMessage{c.Message.ReasoningContent, c.Message.Reasoning} {
-		if r, ok := textOf(raw); ok && reply.Reasoning == "" {
-			reply.Reasoning = r
-		}
-	}
-	if reply.Usage.Output == 0 && text != "" {
-		reply.Usage = gateway.Usage{} // words without tokens: the count is not to be trusted
-	}
-	reply.Text = text
-	switch strings.ToLower(c.FinishReason) {
+// finishOf reads a reason. Neither a known one nor none at all gives "unknown":
+// something else than the model ended the answer ("abort", "error").
+func finishOf(reason string) gateway.Finish {
+	switch strings.ToLower(reason) {
 	case "stop", "end_turn", "stop_sequence", "eos", "eos_token":
-		reply.Finish = gateway.FinishStop
+		return gateway.FinishStop
 	case "length", "max_tokens", "model_length":
-		reply.Finish = gateway.FinishLength
-	case "content_filter", "safety":
-		return reply, &gateway.Error{Class: gateway.ClassContentFilter}
-	case "tool_calls", "function_call":
-		return reply, malformed("tool_call") // none was offered
-	case "":
-		reply.Finish = unsaid(reply.Usage, maxTokens)
-	default: // "abort", "error" and the like: something else than the model ended it
-		reply.Finish = gateway.FinishUnknown
+		return gateway.FinishLength
+	case "tool_calls", "function_call", "tool_use":
+		return gateway.FinishToolCalls
+	default:
+		return gateway.FinishUnknown
 	}
-	if c.Message.Refusal != nil && *c.Message.Refusal != "" {
-		reply.Text, reply.Refusal, reply.Finish = "", *c.Message.Refusal, gateway.FinishRefusal
-		return reply, nil
-	}
-	if !ok && reply.Finish != gateway.FinishLength { // a cap reached while reasoning leaves no text
-		return reply, malformed("no_content")
-	}
-	return reply, nil
 }
 
-// unsaid decides about an answer without a known finish reason: fewer tokens
-// than the cap cannot have been cut by it.
+func filtered(reason string) bool {
+	switch strings.ToLower(reason) {
+	case "content_filter", "safety":
+		return true
+	default:
+		return false
+	}
+}
+
+// unsaid decides about an answer without a finish reason: fewer tokens than the
+// cap cannot have been cut by it.
 func unsaid(u gateway.Usage, maxTokens int) gateway.Finish {
 	switch {
 	case !u.Known:
@@ -125,6 +136,9 @@ func unsaid(u gateway.Usage, maxTokens int) gateway.Finish {
 }
 
 func textOf(raw json.RawMessage) (string, bool) {
+	if len(raw) == 0 {
+		return "", false
+	}
 	var s *string
 	if json.Unmarshal(raw, &s) == nil {
 		if s == nil {
@@ -148,26 +162,35 @@ func textOf(raw json.RawMessage) (string, bool) {
 	return b.String(), len(parts) > 0
 }
 
-// withoutReasoning parts a leading <think> block from the text, which some
-// servers leave there. Reasoning is never part of an answer; a block that was
-// cut before its end leaves none.
-func withoutReasoning(s string) (text, reasoning string) {
-	rest, found := strings.CutPrefix(strings.TrimLeft(s, " \t\r\n"), "<think>")
-	if !found {
-		return s, ""
+// argumentsOf reads a tool call's arguments: JSON in a string, or bare.
+func argumentsOf(raw json.RawMessage) string {
+	var s string
+	switch trimmed := bytes.TrimSpace(raw); {
+	case len(trimmed) == 0, bytes.Equal(trimmed, []byte("null")):
+		return ""
+	case json.Unmarshal(trimmed, &s) == nil:
+		return s
+	default:
+		return string(trimmed)
 	}
-	reasoning, answer, _ := strings.Cut(rest, "</think>")
-	return strings.TrimLeft(answer, " \t\r\n"), strings.TrimSpace(reasoning)
 }
 
 func usageOf(body []byte) gateway.Usage {
 	var a struct {
-		Usage *usage `json:"usage"`
+		Usage json.RawMessage `json:"usage"`
 	}
 	if json.Unmarshal(body, &a) != nil {
 		return gateway.Usage{}
 	}
-	return a.Usage.read()
+	return readUsage(a.Usage)
+}
+
+func readUsage(raw json.RawMessage) gateway.Usage {
+	var u *usage
+	if len(raw) == 0 || json.Unmarshal(raw, &u) != nil {
+		return gateway.Usage{}
+	}
+	return u.read()
 }
 
 // read turns what was told into tokens. A count that is missing, negative,

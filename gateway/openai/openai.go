@@ -1,139 +1,173 @@
 // Package openai speaks the OpenAI Chat Completions protocol to any server that
-// speaks it. One call of Complete is one HTTP request.
+// speaks it. One call of Complete or Stream is one HTTP request.
 //
-// It deliberately does not know about retries, budgets, routes or which company
-// runs the server: a further provider is configuration, not code. It uses no
-// proxy from the environment, keeps no cookies and follows no redirect, so a
-// key only ever goes to the configured host.
+// It deliberately does not know about retries, budgets, routes, clocks or which
+// company runs the server: a further provider is configuration, not code. What
+// it shares with other protocols, from the connection to the reader of events,
+// is package wire's.
 package openai
 
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
-	"sync/atomic"
-	"time"
 
 	"github.com/elnor/promptlab/gateway"
+	"github.com/elnor/promptlab/gateway/internal/wire"
 )
-
-// DefaultMaxResponse is the largest answer that is read, in bytes.
-const DefaultMaxResponse = 8 << 20
-
-// maxErrorBody bounds what is read of an error answer.
-const maxErrorBody = 64 << 10
 
 // Config is what an Adapter needs. The zero value is good.
 type Config struct {
-	MaxResponse int64             // bytes; 0: DefaultMaxResponse
+	MaxResponse int64             // bytes; 0: 8 MiB
 	Transport   http.RoundTripper // nil: the package's own, without proxies
 }
 
 // Adapter implements gateway.Adapter.
-type Adapter struct {
-	client *http.Client
-	most   int64
-}
+type Adapter struct{ client *wire.Client }
 
 // New makes an adapter with its own connections.
 func New(c Config) *Adapter {
-	if c.MaxResponse == 0 {
-		c.MaxResponse = DefaultMaxResponse
-	}
-	if c.Transport == nil {
-		c.Transport = &http.Transport{
-			Proxy:                  nil,
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			ForceAttemptHTTP2:      true,
-			TLSHandshakeTimeout:    10 * time.Second,
-			MaxIdleConnsPerHost:    64,
-			IdleConnTimeout:        90 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-		}
-	}
-	return &Adapter{
-		most: c.MaxResponse,
-		client: &http.Client{
-			Transport:     c.Transport,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	}
+	return &Adapter{client: wire.New(wire.Config{MaxResponse: c.MaxResponse, Transport: c.Transport})}
 }
 
-// Complete makes the one HTTP request.
+// post makes the one HTTP request.
+func (a *Adapter) post(ctx context.Context, call gateway.Call, stream bool) (*wire.Response, error) {
+	body, err := encode(call, stream)
+	if err != nil {
+		return nil, &gateway.Error{Class: gateway.ClassBadRequest, NotBilled: true, Reason: "not_encodable"}
+	}
+	return a.client.Post(ctx, call, wire.Request{Path: "/chat/completions", Body: body, Header: wire.Bearer(call), Stream: stream})
+}
+
+// Complete implements gateway.Adapter.
 func (a *Adapter) Complete(ctx context.Context, call gateway.Call) (gateway.Reply, error) {
-	body, err := encode(call, false)
+	res, err := a.post(ctx, call, false)
 	if err != nil {
-		return gateway.Reply{}, &gateway.Error{Class: gateway.ClassBadRequest, NotBilled: true, Reason: "not_encodable"}
+		return gateway.Reply{}, err
 	}
-	var sent atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteHeaders: func() { sent.Store(true) },
-	})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, call.Target.BaseURL+"/chat/completions", bytes.NewReader(body))
-	if err != nil {
-		return gateway.Reply{}, &gateway.Error{Class: gateway.ClassBadRequest, NotBilled: true, Reason: "address"}
-	}
-	req.GetBody = nil // the transport cannot send it a second time by itself
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", "promptlab")
-	if name := call.Target.Profile.KeyHeader; call.Key != "" && name != "" {
-		req.Header.Set(name, call.Key.Reveal())
-	} else if call.Key != "" {
-		req.Header.Set("Authorization", "Bearer "+call.Key.Reveal())
-	}
-	began := time.Now()
-	res, err := a.client.Do(req)
-	if err != nil {
-		// The text of err holds the address; nothing of it is kept.
-		return gateway.Reply{}, &gateway.Error{Class: gateway.ClassTransport, NotBilled: !sent.Load()}
-	}
-	defer func() { _ = res.Body.Close() }() // never drained: an abandoned answer has no bound
-	reply, err := a.read(res, call)
-	reply.Upstream = time.Since(began)
+	defer res.Close()
+	reply, err := a.whole(res, call)
+	reply.ProviderRequestID, reply.Upstream = res.ID, res.Upstream()
 	return reply, err
 }
 
-func (a *Adapter) read(res *http.Response, call gateway.Call) (gateway.Reply, error) {
-	profile := call.Target.Profile
-	if res.StatusCode < 200 || res.StatusCode >= 300 {
-		// What can be read of the body helps to classify; the status is enough.
-		body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
-		return gateway.Reply{}, profile.Classify(res.StatusCode, res.Header, body, time.Now())
-	}
-	id := gateway.CleanRequestID(res.Header.Get("X-Request-Id"))
-	body, err := io.ReadAll(io.LimitReader(res.Body, a.most+1))
+func (a *Adapter) whole(res *wire.Response, call gateway.Call) (gateway.Reply, error) {
+	body, err := res.Document()
 	if err != nil {
-		return gateway.Reply{}, &gateway.Error{Class: gateway.ClassTransport, RequestID: id}
-	}
-	if int64(len(body)) > a.most {
-		return gateway.Reply{}, &gateway.Error{Class: gateway.ClassMalformedResponse, Status: res.StatusCode, RequestID: id, Reason: "answer_too_large"}
+		return gateway.Reply{}, err
 	}
 	if gateway.HasError(body) {
-		return gateway.Reply{Usage: usageOf(body)}, profile.Classify(res.StatusCode, res.Header, body, time.Now())
+		return gateway.Reply{Usage: usageOf(body)}, res.Fail(body)
 	}
-	reply, inside, err := decode(body, call.Request.MaxTokens)
+	reply, inside, err := decode(body, newAssembly(call, a.client.MaxResponse(), nil))
 	if inside != nil { // one answer of the list failed behind the server's back
-		return gateway.Reply{Usage: reply.Usage}, profile.Classify(res.StatusCode, res.Header, inside, time.Now())
+		return gateway.Reply{Usage: reply.Usage}, res.Fail(inside)
 	}
-	reply.ProviderRequestID = id
-	var e *gateway.Error
-	if errors.As(err, &e) {
-		e.Status, e.RequestID = res.StatusCode, id
-	}
-	return reply, err
+	return reply, located(err, res)
 }
 
-// Stream gives the answer in one piece, until there is a reader of event streams.
+// Stream implements gateway.Adapter. A server that does not answer with an event
+// stream fails the call: its answer may be anything.
 func (a *Adapter) Stream(ctx context.Context, call gateway.Call, emit func(gateway.Event) error) (gateway.Reply, error) {
-	reply, err := a.Complete(ctx, call)
+	res, err := a.post(ctx, call, true)
 	if err != nil {
-		return reply, err
+		return gateway.Reply{}, err
 	}
-	return reply, gateway.EmitReply(reply, emit)
+	defer res.Close()
+	s := &stream{assembly: newAssembly(call, a.client.MaxResponse(), emit), res: res}
+	err = s.read()
+	var reply gateway.Reply
+	if s.ended {
+		reply, err = s.reply()
+	} else {
+		reply.ServedModel = s.model
+	}
+	reply.ProviderRequestID, reply.Upstream, reply.Wire = res.ID, res.Upstream(), res.Stats()
+	return reply, located(err, res)
+}
+
+// located adds to an error what only the answer's head knows.
+func located(err error, res *wire.Response) error {
+	var e *gateway.Error
+	if errors.As(err, &e) && e.Class != gateway.ClassTransport {
+		e.Status, e.RequestID = res.Status, res.ID
+	}
+	return err
+}
+
+// stream reads the chunks of one answer.
+type stream struct {
+	*assembly
+	res *wire.Response
+}
+
+// chunk is what is read of one event; everything else is ignored.
+type chunk struct {
+	Model   json.RawMessage `json:"model"`
+	Choices []struct {
+		Index        int             `json:"index"`
+		Delta        *message        `json:"delta"`
+		FinishReason *string         `json:"finish_reason"`
+		Error        json.RawMessage `json:"error"`
+	} `json:"choices"`
+	Usage json.RawMessage `json:"usage"`
+}
+
+// read takes events until the answer and what belongs to it are complete. Once
+// the answer has ended nothing that follows can spoil it.
+func (s *stream) read() error {
+	for e, err := range s.res.Events() {
+		if err != nil {
+			return err
+		}
+		if string(bytes.TrimSpace(e.Data)) == "[DONE]" {
+			return s.end("") // does nothing after an end with a reason
+		}
+		if err := s.event(e); err != nil && !s.ended {
+			return err
+		}
+	}
+	return s.res.Truncated()
+}
+
+func (s *stream) event(e wire.Event) error {
+	if e.Type == "error" || gateway.HasError(e.Data) {
+		return s.res.Fail(e.Data)
+	}
+	var c chunk
+	switch data := bytes.TrimSpace(e.Data); {
+	case len(data) == 0:
+		return nil
+	case json.Unmarshal(data, &c) == nil:
+	case bytes.HasPrefix(data, []byte("{")): // a piece that is lost would leave a hole in the answer
+		s.res.Skip()
+		return malformed("chunk")
+	default: // a keep-alive of somebody's own making
+		s.res.Skip()
+		return nil
+	}
+	if s.model == "" {
+		_ = json.Unmarshal(c.Model, &s.model) // only for the record
+	}
+	for _, choice := range c.Choices {
+		if choice.Index != 0 {
+			continue // one answer was asked for
+		}
+		if err := errorOf(choice.Error); gateway.HasError(err) {
+			return s.res.Fail(err)
+		}
+		if choice.Delta != nil && !s.ended {
+			if err := s.piece(*choice.Delta); err != nil {
+				return err
+			}
+		}
+		if reason := choice.FinishReason; reason != nil && *reason != "" {
+			s.count(c.Usage)
+			return s.end(*reason)
+		}
+	}
+	s.count(c.Usage)
+	return nil
 }

@@ -18,6 +18,7 @@ func Owned() []string {
 		"github.com/gin-gonic/gin", "github.com/danielgtaylor/huma/v2", "github.com/hibiken/asynq", "github.com/hibiken/asynqmon",
 		"github.com/alicebob/miniredis/v2", "github.com/redis/go-redis/v9", "github.com/robfig/cron/v3",
 		"go.yaml.in/yaml/v3", "gopkg.in/yaml.v3", "github.com/spf13/cobra", "os/exec",
+		"github.com/tmaxmax/go-sse",
 	}
 }
 
@@ -59,7 +60,8 @@ func Rules() map[string]Rule {
 		"ec/remote":            {Knows: []string{"contracts", "ec", "internal/fault", "internal/life", "internal/problem"}},
 
 		"gateway":                     {Knows: []string{"contracts", "internal/fault"}},
-		"gateway/openai":              {Knows: []string{"contracts", "gateway", "internal/fault"}},
+		"gateway/internal/wire":       {Knows: []string{"gateway"}, Libraries: []string{"github.com/tmaxmax/go-sse"}},
+		"gateway/openai":              {Knows: []string{"contracts", "gateway", "gateway/internal/wire", "internal/fault"}},
 		"gateway/simulator":           {Knows: []string{"contracts", "gateway", "internal/fault"}},
 		"gateway/simulator/simserver": {Knows: []string{"contracts", "gateway", "gateway/simulator"}},
 		"gateway/loopback":            {Knows: []string{"contracts", "gateway", "internal/fault"}},
