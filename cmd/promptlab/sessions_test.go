@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -64,8 +65,11 @@ func presetsOf() (ec.Pack, error) { return ec.Pack{ID: "none", Version: "0"}, ni
 
 // history gives the library its overlays and one session its turns.
 func history(core *ectest.Env) {
+	core.Must(ec.EnsureKeys{SplitKey: strings.Repeat("k", 32)})
 	for _, id := range []string{"o-a", "o-b"} {
-		core.Must(ec.CreateOverlay{Record: ectest.Overlay(id, "Rule "+id+".\n")})
+		o := ectest.Overlay(id, "Rule "+id+".\n")
+		o.Frontmatter.DeprecatedAliases = contracts.List[string]{"was-" + id}
+		core.Must(ec.CreateOverlay{Record: o})
 	}
 	rival := ectest.Overlay("o-x", "Rule x.\n")
 	rival.Frontmatter.ConflictsWith = contracts.List[contracts.OverlayID]{"o-b"}

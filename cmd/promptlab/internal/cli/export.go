@@ -101,12 +101,9 @@ func (a *app) runExport(ctx context.Context, ids []string, out string) error {
 
 // ownOverlays lists what is in use and no preset, and counts the presets.
 func ownOverlays(ctx context.Context, cl *client.Client) (ids []string, presets int, err error) {
-	list, whole, err := wholeLibrary(ctx, cl)
+	list, err := wholeLibrary(ctx, cl)
 	if err != nil {
 		return nil, 0, err
-	}
-	if !whole {
-		return nil, 0, errors.New("the library is larger than can be listed; name the overlays to export")
 	}
 	for _, e := range list {
 		switch {

@@ -20,7 +20,7 @@ import (
 // importFlags are the choices about an import.
 type importFlags struct {
 	apply, replace bool
-	as             string
+	as, name       string
 }
 
 func (a *app) importOverlays() *cobra.Command {
@@ -31,7 +31,7 @@ func (a *app) importOverlays() *cobra.Command {
 SKILL.md, Cursor rules (.mdc), *.instructions.md, AGENTS.md and other Markdown, documents
 with blocks marked as ` + "```markdown installable" + `, JSON exports of Langfuse, MLflow and OpenAI
 prompts, overlay files, and bundles made by overlays export. Folders are walked; symbolic
-links are not followed.
+links are not followed. - reads standard input; --name says what it is, where that matters.
 
 Without --apply nothing is changed. With it every overlay is created by itself, whole or not
 at all; one whose id is taken is left alone unless --replace is given; a bundle is taken
@@ -42,11 +42,12 @@ only if all of it can be. The exit code is 1 when something could not be taken.`
 			}
 			return nil
 		},
-		Example: "  promptlab overlays import .cursor/rules AGENTS.md\n  promptlab overlays import skills --apply --as advisor_protocol\n  promptlab overlays import prompts.json --json",
+		Example: "  promptlab overlays import .cursor/rules AGENTS.md\n  promptlab overlays import skills --apply --as advisor_protocol\n  promptlab overlays import prompts.json --json\n  curl -s https://example.org/SKILL.md | promptlab overlays import - --name careful/SKILL.md",
 		RunE:    func(c *cobra.Command, args []string) error { return a.runImport(c.Context(), args, f) },
 	}
 	c.Flags().BoolVar(&f.apply, "apply", false, "create the overlays")
 	c.Flags().BoolVar(&f.replace, "replace", false, "with --apply: replace the text of live overlays that have the id already")
+	c.Flags().StringVar(&f.name, "name", "", "what standard input would be called as a file; it says how it is read (else by what it looks like)")
 	c.Flags().StringVar(&f.as, "as", "", "class of everything that names none: "+strings.Join(contracts.OverlayArtifactClass("").Values(), ", "))
 	return c
 }
@@ -72,10 +73,13 @@ func (a *app) runImport(ctx context.Context, args []string, f importFlags) error
 	if f.as != "" && !slices.Contains(contracts.OverlayArtifactClass("").Values(), f.as) {
 		return misuse("--as must be one of " + strings.Join(contracts.OverlayArtifactClass("").Values(), ", "))
 	}
+	if f.name != "" && !slices.Contains(args, "-") {
+		return misuse("--name belongs to -, which reads standard input")
+	}
 	if f.replace && !f.apply {
 		return misuse("--replace belongs to --apply")
 	}
-	found, err := a.collect(args)
+	found, err := a.collect(args, f.name)
 	if err != nil {
 		return err
 	}
@@ -91,9 +95,6 @@ func (a *app) runImport(ctx context.Context, args []string, f importFlags) error
 	o.Library, o.Aliases = seen.library, seen.aliases
 	doc := imported{Applied: f.apply, Report: importer.Plan(found.files, o), Skipped: found.skipped}
 	doc.Ignored += found.ignored
-	if !seen.whole {
-		doc.Skipped = append(doc.Skipped, "the library is larger than can be listed; the server compares with the rest")
-	}
 	var broken error
 	for _, file := range doc.Files {
 		var out []outcome
@@ -285,16 +286,15 @@ type sight struct {
 	library []importer.Known
 	aliases map[string]contracts.OverlayID
 	etags   map[contracts.OverlayID]string
-	whole   bool
 }
 
 // look lists the library and reads what has one of the ids that are proposed.
 func look(ctx context.Context, cl *client.Client, rep importer.Report) (*sight, error) {
-	list, whole, err := wholeLibrary(ctx, cl)
+	list, err := wholeLibrary(ctx, cl)
 	if err != nil {
 		return nil, err
 	}
-	s := &sight{aliases: map[string]contracts.OverlayID{}, etags: map[contracts.OverlayID]string{}, whole: whole}
+	s := &sight{aliases: map[string]contracts.OverlayID{}, etags: map[contracts.OverlayID]string{}}
 	known := map[contracts.OverlayID]importer.Known{}
 	var order []contracts.OverlayID
 	for _, e := range list {
@@ -336,29 +336,16 @@ func look(ctx context.Context, cl *client.Client, rep importer.Report) (*sight, 
 	return s, nil
 }
 
-// wholeLibrary lists every overlay, hidden and archived ones too: by tier, and by
-// category where a tier is longer than one answer. whole is false when even that
-// leaves some out.
-func wholeLibrary(ctx context.Context, cl *client.Client) (list []contracts.OverlayIndexEntry, whole bool, err error) {
-	whole = true
+// wholeLibrary lists every overlay, hidden and archived ones too: a list without a
+// tier leaves the hidden ones out.
+func wholeLibrary(ctx context.Context, cl *client.Client) ([]contracts.OverlayIndexEntry, error) {
+	var list []contracts.OverlayIndexEntry
 	for _, tier := range contracts.OverlayVisibilityTier("").Values() {
-		q := client.OverlayQuery{Tier: tier, IncludeArchived: true}
-		page, err := cl.Overlays(ctx, q)
+		page, err := cl.Overlays(ctx, client.OverlayQuery{Tier: tier, IncludeArchived: true})
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		if len(page.Items) >= page.Total {
-			list = append(list, page.Items...)
-			continue
-		}
-		for _, q.Category = range contracts.OverlayCategory("").Values() {
-			page, err := cl.Overlays(ctx, q)
-			if err != nil {
-				return nil, false, err
-			}
-			list = append(list, page.Items...)
-			whole = whole && len(page.Items) >= page.Total
-		}
+		list = append(list, page.Items...)
 	}
-	return list, whole, nil
+	return list, nil
 }

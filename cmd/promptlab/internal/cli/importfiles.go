@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
@@ -30,9 +31,16 @@ type collected struct {
 
 // collect reads the files that were named and those in folders that may be prompt
 // files. A path that is not there is an error; nothing is imported then.
-func (a *app) collect(paths []string) (*collected, error) {
+// A dash is standard input, which is taken for a file of the given name.
+func (a *app) collect(paths []string, name string) (*collected, error) {
 	c := &collected{seen: map[string]bool{}}
 	for _, p := range paths {
+		if p == "-" {
+			if err := a.addStdin(c, name); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		full := a.absolute(p)
 		info, err := os.Lstat(full)
 		switch {
@@ -100,6 +108,29 @@ func (c *collected) walk(shown, root string) error {
 		c.skipped = append(c.skipped, fmt.Sprintf("%s in %s not entered: more than %d levels down", count(deep, "folder was", "folders were"), shown, maxImportDepth))
 	}
 	return err
+}
+
+// addStdin reads standard input. Without a name it is told by how it begins.
+func (a *app) addStdin(c *collected, name string) error {
+	if c.seen["-"] {
+		return misuse("standard input can be read once")
+	}
+	c.seen["-"] = true
+	b, err := io.ReadAll(io.LimitReader(a.Stdin, importer.MaxBundle+1))
+	if err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	if name == "" {
+		name = "stdin.md"
+		if head := bytes.TrimLeft(b, " \t\r\n"); len(head) > 0 && (head[0] == '{' || head[0] == '[') {
+			name = "stdin.json"
+		} else if bytes.IndexByte(b[:min(len(b), 1024)], 0) >= 0 { // no text: a bundle, or refused as one
+			name = "stdin.tar"
+		}
+	}
+	c.bytes += len(b)
+	c.files = append(c.files, importer.File{Path: filepath.ToSlash(name), Data: b, Named: true})
+	return nil
 }
 
 // add reads a file, one byte more than it may have at most, so that the importer

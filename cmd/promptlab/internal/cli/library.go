@@ -94,6 +94,7 @@ func (a *app) showOverlay() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.tellAlias(args[0], o)
 			return a.answer(o, func(s term.Screen) {
 				text := string(frontmatter.Format(o.Record.Frontmatter, o.Record.Body))
 				if s.TTY {
@@ -101,54 +102,6 @@ func (a *app) showOverlay() *cobra.Command {
 				}
 				s.Printf("%s", text)
 			})
-		},
-	}
-}
-
-func (a *app) createOverlay() *cobra.Command {
-	return &cobra.Command{
-		Use: "create FILE", Short: "Save a new overlay from a file with front matter (- reads standard input)", Args: exactly("FILE"),
-		Example: "  promptlab overlays create mine.md\n  promptlab overlays show concise-executive | sed 's/^id:.*/id: mine/' | promptlab overlays create -",
-		RunE: func(c *cobra.Command, args []string) error {
-			o, err := a.readOverlay(args[0])
-			if err != nil {
-				return err
-			}
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
-			saved, err := cl.CreateOverlay(c.Context(), o)
-			if err != nil {
-				return err
-			}
-			return a.saved(saved, "saved")
-		},
-	}
-}
-
-func (a *app) updateOverlay() *cobra.Command {
-	return &cobra.Command{
-		Use: "update FILE", Short: "Replace the overlay that a file names (- reads standard input)", Args: exactly("FILE"),
-		Example: "  promptlab overlays update mine.md",
-		RunE: func(c *cobra.Command, args []string) error {
-			o, err := a.readOverlay(args[0])
-			if err != nil {
-				return err
-			}
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
-			_, etag, err := cl.Overlay(c.Context(), string(o.Frontmatter.ID))
-			if err != nil {
-				return err
-			}
-			saved, err := cl.UpdateOverlay(c.Context(), o, etag)
-			if err != nil {
-				return err
-			}
-			return a.saved(saved, "saved")
 		},
 	}
 }
@@ -170,6 +123,7 @@ func (a *app) diffOverlay() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.tellAlias(args[0], now)
 			same := now.Record.Body == o.Body
 			doc := struct {
 				Equal  bool        `json:"equal"`
@@ -195,40 +149,18 @@ func (a *app) moveOverlay(verb, short string, move func(*client.Client, context.
 			if err != nil {
 				return err
 			}
-			_, etag, err := cl.Overlay(c.Context(), args[0])
+			now, etag, err := cl.Overlay(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			o, err := move(cl, c.Context(), args[0], etag)
+			a.tellAlias(args[0], now)
+			o, err := move(cl, c.Context(), string(now.Record.Frontmatter.ID), etag)
 			if err != nil {
 				return err
 			}
 			return a.saved(o, verb+"d")
 		},
 	}
-}
-
-// saved tells what became of an overlay, warnings included.
-func (a *app) saved(o contracts.OverlayDetail, what string) error {
-	return a.answer(o, func(s term.Screen) {
-		s.Printf("%s %s.\n", term.Line(string(o.Record.Frontmatter.ID)), what)
-		for _, w := range o.Warnings {
-			s.Printf("%s %s\n", s.Paint(term.Yellow, "note:"), term.Line(w.Message))
-		}
-	})
-}
-
-// readOverlay reads an overlay file.
-func (a *app) readOverlay(path string) (client.OverlayText, error) {
-	src, err := a.readFile(path, maxOverlayFile)
-	if err != nil {
-		return client.OverlayText{}, err
-	}
-	doc, err := frontmatter.Parse(src)
-	if err != nil {
-		return client.OverlayText{}, err
-	}
-	return client.OverlayText{Frontmatter: doc.Frontmatter, Body: doc.Body}, nil
 }
 
 // readFile reads a file that a person named; - is standard input.

@@ -18,11 +18,33 @@ import (
 // sessionFlags name a session.
 type sessionFlags struct{ workspace, surface, id, key string }
 
-func (f *sessionFlags) add(to *pflag.FlagSet) {
+func (f *sessionFlags) add(a *app, c *cobra.Command, to *pflag.FlagSet) {
 	to.StringVar(&f.workspace, "workspace", "default", "workspace of the session")
 	to.StringVar(&f.surface, "surface", "chat", "where it is: chat, room, panel or task")
 	to.StringVar(&f.id, "id", "", "id of the thread, room, panel or task")
 	to.StringVar(&f.key, "key", "", "the session's key as it stands in addresses, instead of the other three")
+	for name, offer := range map[string]cobra.CompletionFunc{
+		"workspace": a.offer(workspaces), "id": a.offer(sessionNames(f, "")), "key": a.offer(sessionTokens),
+		"surface": cobra.FixedCompletions([]string{"chat", "room", "panel", "task"}, cobra.ShellCompDirectiveNoFileComp),
+	} {
+		_ = c.RegisterFlagCompletionFunc(name, offer) // only fails for unknown flags
+	}
+}
+
+// onSession makes the body of a command about one session: the session that the
+// flags name, and a server that answers.
+func (a *app) onSession(f *sessionFlags, do func(*cobra.Command, []string, *client.Client, contracts.OverlaySessionKey) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		key, err := f.session(c)
+		if err != nil {
+			return err
+		}
+		cl, err := a.connect("user")
+		if err != nil {
+			return err
+		}
+		return do(c, args, cl, key)
+	}
 }
 
 // session gives the session that the flags name.
@@ -76,8 +98,8 @@ const lookForOverlays = "see what there is: promptlab overlays list"
 func (a *app) sessions() *cobra.Command {
 	c := a.talks(&cobra.Command{Use: "sessions", Short: "What is on in a chat, room or task, and why", Aliases: []string{"session"}})
 	var f sessionFlags
-	f.add(c.PersistentFlags())
-	c.AddCommand(a.showSession(&f), a.explainSession(&f), a.showTruth(&f), a.diffSession(&f), a.reanswer(&f),
+	f.add(a, c, c.PersistentFlags())
+	c.AddCommand(a.listSessions(&f), a.showReceipt(&f), a.sessionKeys(&f), a.showSession(&f), a.explainSession(&f), a.showTruth(&f), a.diffSession(&f), a.reanswer(&f),
 		a.activate(&f), a.pin(&f, "pin", "Pin an overlay, and turn it on here where it is off"), a.pin(&f, "unpin", "Remove a pin; what is on stays on"))
 	c.AddCommand(a.changeSession(&f, &cobra.Command{
 		Use: "deactivate OVERLAY", Short: "Turn an overlay off here; pins stay", Args: exactly("OVERLAY"), ValidArgsFunction: a.complete(overlayIDs),
@@ -129,15 +151,7 @@ func (a *app) pin(f *sessionFlags, verb, short string) *cobra.Command {
 // else has meanwhile, and shows it.
 func (a *app) changeSession(f *sessionFlags, c *cobra.Command, body func(args []string) any) *cobra.Command {
 	verb, _, _ := strings.Cut(c.Use, " ")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		key, err := f.session(c)
-		if err != nil {
-			return err
-		}
-		cl, err := a.connect("user")
-		if err != nil {
-			return err
-		}
+	c.RunE = a.onSession(f, func(c *cobra.Command, args []string, cl *client.Client, key contracts.OverlaySessionKey) error {
 		_, etag, err := cl.Session(c.Context(), key)
 		if err != nil {
 			return err
@@ -147,7 +161,7 @@ func (a *app) changeSession(f *sessionFlags, c *cobra.Command, body func(args []
 			return hint(err, lookForOverlays)
 		}
 		return a.answer(s, func(out term.Screen) { writeSession(out, s) })
-	}
+	})
 	return c
 }
 
@@ -155,21 +169,13 @@ func (a *app) showSession(f *sessionFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "show", Short: "Show what is on in a session", Args: exactly(),
 		Example: "  promptlab sessions show --id thread-1\n  promptlab sessions show --workspace acme --surface room --id board --json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			key, err := f.session(c)
-			if err != nil {
-				return err
-			}
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.onSession(f, func(c *cobra.Command, _ []string, cl *client.Client, key contracts.OverlaySessionKey) error {
 			s, _, err := cl.Session(c.Context(), key)
 			if err != nil {
 				return err
 			}
 			return a.answer(s, func(out term.Screen) { writeSession(out, s) })
-		},
+		}),
 	}
 }
 
@@ -212,15 +218,7 @@ func (a *app) explainSession(f *sessionFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "explain", Short: "Say of each overlay why it is in the next turn or out of it", Args: exactly(),
 		Example: "  promptlab sessions explain --id thread-1",
-		RunE: func(c *cobra.Command, _ []string) error {
-			key, err := f.session(c)
-			if err != nil {
-				return err
-			}
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.onSession(f, func(c *cobra.Command, _ []string, cl *client.Client, key contracts.OverlaySessionKey) error {
 			e, err := cl.ExplainSession(c.Context(), key)
 			if err != nil {
 				return err
@@ -241,7 +239,7 @@ func (a *app) explainSession(f *sessionFlags) *cobra.Command {
 				}
 				out.Printf("Revision %d: %d tokens of %d at most (a warning above %d).\n", e.Revision, e.TotalTokens, e.HardBudget, e.SoftBudget)
 			})
-		},
+		}),
 	}
 }
 
@@ -253,21 +251,10 @@ func (a *app) feedback() *cobra.Command {
 		Use: "feedback OVERLAY helpful|not_helpful", Short: "Say whether an overlay helped in a session", Args: exactly("OVERLAY", "helpful|not_helpful"),
 		ValidArgsFunction: a.complete(overlayIDs),
 		Example:           "  promptlab overlays feedback guided-verification not_helpful --id thread-1 --category too_verbose",
-		RunE: func(c *cobra.Command, args []string) error {
-			if args[1] != "helpful" && args[1] != "not_helpful" {
-				return misuse("the opinion must be helpful or not_helpful")
-			}
-			key, err := f.session(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.onSession(&f, func(c *cobra.Command, args []string, cl *client.Client, key contracts.OverlaySessionKey) error {
 			id, err := uuid.NewV7()
 			if err != nil {
 				return fmt.Errorf("make an id: %w", err)
-			}
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
 			}
 			ack, err := cl.SubmitFeedback(c.Context(), client.FeedbackText{
 				FeedbackID: contracts.UUID(id.String()), OverlayID: contracts.OverlayID(args[0]), WorkspaceID: key.WorkspaceID, SessionKey: key,
@@ -277,9 +264,15 @@ func (a *app) feedback() *cobra.Command {
 				return hint(err, lookForOverlays)
 			}
 			return a.answer(ack, func(out term.Screen) { out.Printf("Noted: %s was %s.\n", term.Line(args[0]), args[1]) })
+		}),
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if args[1] != "helpful" && args[1] != "not_helpful" {
+				return misuse("the opinion must be helpful or not_helpful")
+			}
+			return nil
 		},
 	}
-	f.add(c.Flags())
+	f.add(a, c, c.Flags())
 	c.Flags().StringVar(&category, "category", "", "what went wrong, with not_helpful: ignored_instructions, missed_context, hallucination_or_format_error, too_verbose, wrong_mode or other")
 	c.Flags().StringVar(&comment, "comment", "", "in your words; stays on this machine")
 	return c

@@ -21,15 +21,7 @@ func (a *app) showTruth(f *sessionFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use: "truth", Short: "Show what the last turn did with the overlays", Args: exactly(),
 		Example: "  promptlab sessions truth --id thread-1\n  promptlab sessions truth --history --id thread-1",
-		RunE: func(c *cobra.Command, _ []string) error {
-			key, err := f.session(c)
-			if err != nil {
-				return err
-			}
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.onSession(f, func(c *cobra.Command, _ []string, cl *client.Client, key contracts.OverlaySessionKey) error {
 			if history {
 				return a.truthHistory(c.Context(), cl, key)
 			}
@@ -40,8 +32,8 @@ func (a *app) showTruth(f *sessionFlags) *cobra.Command {
 				}
 				return hint(err, "a receipt comes with the session's next turn")
 			}
-			return a.answer(t, func(out term.Screen) { writeTruth(out, t) })
-		},
+			return a.answer(t, func(out term.Screen) { writeReceipt(out, t) })
+		}),
 	}
 	c.Flags().BoolVar(&history, "history", false, "list the receipts that are kept instead")
 	return c
@@ -67,41 +59,6 @@ func (a *app) truthHistory(ctx context.Context, cl *client.Client, key contracts
 		}
 		out.Table([]string{"TURN", "REVISION", "APPLIED", "DROPPED", "BUILT ANEW", "AT"}, rows)
 	})
-}
-
-func writeTruth(out term.Screen, t contracts.OverlayRuntimeTruthSummary) {
-	out.Printf("Turn %s, revision %d", term.Line(orDash(t.TurnID)), t.Revision)
-	if t.Model != "" {
-		out.Printf(", model %s", term.Line(t.Model))
-	}
-	if t.RefreshReason != "" {
-		out.Printf(", composed anew: %s", t.RefreshReason)
-	}
-	out.Printf("\n")
-	if len(t.RequestedOverlayIDs) == 0 {
-		out.Printf("No overlay was asked for.\n")
-	} else {
-		var rows [][]string
-		for _, id := range t.RequestedOverlayIDs {
-			row := []string{string(id), "applied", ""}
-			if why, dropped := t.DropReasonsByOverlay[string(id)]; dropped {
-				row[1], row[2] = "dropped", string(why)
-			}
-			rows = append(rows, row)
-		}
-		out.Table([]string{"OVERLAY", "OUTCOME", "REASON"}, rows)
-	}
-	if t.TotalOverlayTokens > 0 {
-		out.Printf("%d tokens of overlays", t.TotalOverlayTokens)
-		if t.TotalPromptTokens > 0 {
-			out.Printf(" in a prompt of %d", t.TotalPromptTokens)
-		}
-		out.Printf("\n")
-	}
-	out.Printf("Packet: %s\n", term.Line(orDash(t.PacketHash)))
-	if t.AppliedPacketHash != "" && t.AppliedPacketHash != t.PacketHash {
-		out.Printf("As applied: %s\n", term.Line(t.AppliedPacketHash))
-	}
 }
 
 func orDash(s string) string {
@@ -136,15 +93,7 @@ func (a *app) diffSession(f *sessionFlags) *cobra.Command {
 		Long: `Compares what two turns did with the overlays. A and B are turns or revisions that
 have been reported; next is what the coming turn will be composed with.`,
 		Example: "  promptlab sessions diff turn-4 turn-5 --id thread-1\n  promptlab sessions diff 3 next --id thread-1",
-		RunE: func(c *cobra.Command, args []string) error {
-			key, err := f.session(c)
-			if err != nil {
-				return err
-			}
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.onSession(f, func(c *cobra.Command, args []string, cl *client.Client, key contracts.OverlaySessionKey) error {
 			list, err := cl.TruthHistory(c.Context(), key)
 			if err != nil {
 				return err
@@ -162,7 +111,7 @@ have been reported; next is what the coming turn will be composed with.`,
 			}
 			d := compare(sides[0], sides[1])
 			return a.answer(d, func(out term.Screen) { writeDiff(out, d) })
-		},
+		}),
 	}
 }
 
@@ -251,14 +200,13 @@ func (a *app) reanswer(f *sessionFlags) *cobra.Command {
 		Long: `Prepares a second answer to one to eight messages. The session stays as it is, unless
 --keep says otherwise; the plan holds for a quarter of an hour and for one dispatch.`,
 		Example: "  promptlab sessions reanswer m-17 m-18 --overlay legal-research --id thread-1\n  promptlab sessions reanswer m-17 --overlay concise-executive --only --id thread-1",
-		RunE: func(c *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if only && len(overlays) == 0 {
 				return misuse("--only needs --overlay: it names what is used instead of the session's")
 			}
-			key, err := f.session(c)
-			if err != nil {
-				return err
-			}
+			return nil
+		},
+		RunE: a.onSession(f, func(c *cobra.Command, args []string, cl *client.Client, key contracts.OverlaySessionKey) error {
 			r := contracts.OverlayReanswerPlanRequest{
 				SelectedMessageIDs: args, ContextMode: contracts.ReanswerContextMode(mode), OverrideMode: contracts.OverrideUseActive, KeepOverlayActiveAfterDispatch: keep,
 			}
@@ -269,11 +217,8 @@ func (a *app) reanswer(f *sessionFlags) *cobra.Command {
 			if only {
 				r.OverrideMode = contracts.OverrideOneTime
 			}
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
-			etag := ""
+			var etag string
+			var err error
 			if keep { // else nothing of the session changes, and looking at it could start it
 				if _, etag, err = cl.Session(c.Context(), key); err != nil {
 					return err
@@ -290,12 +235,12 @@ func (a *app) reanswer(f *sessionFlags) *cobra.Command {
 				}
 				out.Printf("\nIt can be dispatched once, until %s.\n", plan.ExpiresAt)
 			})
-		},
+		}),
 	}
 	c.Flags().StringArrayVar(&overlays, "overlay", nil, "overlay for this answer, beside those that are on (repeat for more)")
 	c.Flags().BoolVar(&only, "only", false, "use nothing but --overlay")
 	c.Flags().BoolVar(&keep, "keep", false, "leave --overlay on afterwards")
 	c.Flags().StringVar(&mode, "context", "selected_turns_only", "what else is read: "+strings.Join(contracts.ReanswerContextMode("").Values(), ", "))
-	_ = c.RegisterFlagCompletionFunc("overlay", a.complete(overlayIDs)) // only fails for unknown flags
+	_ = c.RegisterFlagCompletionFunc("overlay", a.offer(overlayIDs)) // only fails for unknown flags
 	return c
 }

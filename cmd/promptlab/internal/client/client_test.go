@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -138,5 +139,56 @@ func TestWatchGivesUpOnAnAnswerThatIsFinal(t *testing.T) {
 	})
 	if _, err := c.Watch(t.Context(), "j", func(client.Seen) {}); fault.Of(err) != fault.NotFound {
 		t.Errorf("Watch of a job that is not there: %v, want not found", err)
+	}
+}
+
+// R-LIB-01: a list that is longer than one answer comes whole, and an overlay that
+// moved between two answers comes once.
+func TestListsComeWhole(t *testing.T) {
+	const total = 2500
+	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		var offset, limit int
+		_, _ = fmt.Sscan(r.URL.Query().Get("offset"), &offset)
+		_, _ = fmt.Sscan(r.URL.Query().Get("limit"), &limit)
+		list := contracts.OverlayListResponse{Total: total}
+		for i := offset; i < min(offset+limit, total); i++ {
+			id := i
+			if i == 1000 { // somebody saved one that sorts before it
+				id = 999
+			}
+			list.Items = append(list.Items, contracts.OverlayIndexEntry{OverlayID: contracts.OverlayID(fmt.Sprintf("o-%d", id))})
+		}
+		_ = json.NewEncoder(w).Encode(list)
+	})
+	list, err := c.Overlays(t.Context(), client.OverlayQuery{})
+	if err != nil || len(list.Items) != total-1 || list.Total != total || list.Items[total-2].OverlayID != "o-2499" {
+		t.Errorf("R-LIB-01 a list of %d: got %d of %d, %v", total, len(list.Items), list.Total, err)
+	}
+}
+
+func TestSessionsComeInPages(t *testing.T) {
+	const total = 2300
+	asked := 0
+	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		q := r.URL.Query()
+		var after, limit int
+		_, _ = fmt.Sscan(q.Get("after"), &after)
+		_, _ = fmt.Sscan(q.Get("limit"), &limit)
+		list := contracts.OverlaySessionList{Total: total}
+		for i := after; i < min(after+limit, total); i++ {
+			list.Items = append(list.Items, contracts.OverlaySessionSummary{Token: fmt.Sprint(i)})
+		}
+		if end := after + limit; end < total {
+			list.Next = fmt.Sprint(end)
+		}
+		_ = json.NewEncoder(w).Encode(list)
+	})
+	for most, want := range map[int]int{0: total, 10: 10, 1000: 1000, 1500: 1500, 5000: total} {
+		asked = 0
+		list, err := c.Sessions(t.Context(), client.SessionQuery{Most: most})
+		if err != nil || len(list.Items) != want || list.Items[want-1].Token != fmt.Sprint(want-1) || asked != (want+999)/1000 {
+			t.Errorf("at most %d: got %d by %d requests, %v; want %d", most, len(list.Items), asked, err, want)
+		}
 	}
 }

@@ -29,7 +29,10 @@ func (q OverlayQuery) values() url.Values {
 	return v
 }
 
-const most = "1000" // entries of a list; the server allows no more at a time
+const (
+	maxPage = 1000 // entries of a list; the server allows no more at a time
+	most    = "1000"
+)
 
 func set(v url.Values, name, value string) {
 	if value != "" {
@@ -37,17 +40,42 @@ func set(v url.Values, name, value string) {
 	}
 }
 
-// Overlays lists the library.
-func (c *Client) Overlays(ctx context.Context, q OverlayQuery) (out contracts.OverlayListResponse, err error) {
+// Overlays lists the library, all of it.
+func (c *Client) Overlays(ctx context.Context, q OverlayQuery) (contracts.OverlayListResponse, error) {
 	q.Text = ""
-	_, err = c.do(ctx, request{method: http.MethodGet, path: []string{"api", "overlays"}, query: q.values()}, &out)
-	return out, err
+	return c.overlayPages(ctx, q, "api", "overlays")
 }
 
-// SearchOverlays lists what matches all words of the query.
-func (c *Client) SearchOverlays(ctx context.Context, q OverlayQuery) (out contracts.OverlayListResponse, err error) {
-	_, err = c.do(ctx, request{method: http.MethodGet, path: []string{"api", "overlays", "search"}, query: q.values()}, &out)
-	return out, err
+// SearchOverlays lists all that matches all words of the query.
+func (c *Client) SearchOverlays(ctx context.Context, q OverlayQuery) (contracts.OverlayListResponse, error) {
+	return c.overlayPages(ctx, q, "api", "overlays", "search")
+}
+
+// overlayPages asks for pages until there are no more. A library that changes in
+// between may shift by one; an overlay that comes twice is taken once.
+func (c *Client) overlayPages(ctx context.Context, q OverlayQuery, path ...string) (contracts.OverlayListResponse, error) {
+	var out contracts.OverlayListResponse
+	seen := map[contracts.OverlayID]bool{}
+	for offset := 0; ; {
+		v := q.values()
+		if offset > 0 {
+			v.Set("offset", strconv.Itoa(offset))
+		}
+		var page contracts.OverlayListResponse
+		if _, err := c.do(ctx, request{method: http.MethodGet, path: path, query: v}, &page); err != nil {
+			return out, err
+		}
+		for _, o := range page.Items {
+			if !seen[o.OverlayID] {
+				seen[o.OverlayID] = true
+				out.Items = append(out.Items, o)
+			}
+		}
+		out.Total, out.EvidenceState = page.Total, page.EvidenceState
+		if offset += len(page.Items); len(page.Items) == 0 || offset >= page.Total {
+			return out, nil
+		}
+	}
 }
 
 // Overlay gives one overlay and its ETag.
@@ -60,18 +88,27 @@ func (c *Client) Overlay(ctx context.Context, id string) (out contracts.OverlayD
 type OverlayText struct {
 	Frontmatter contracts.OverlayTemplateFrontmatter `json:"frontmatter"`
 	Body        string                               `json:"body"`
+	// DeclareReciprocal asks to write the other side of its hard conflicts too.
+	DeclareReciprocal bool `json:"-"`
 }
 
 // CreateOverlay saves a new overlay.
 func (c *Client) CreateOverlay(ctx context.Context, o OverlayText) (out contracts.OverlayDetail, err error) {
-	_, err = c.do(ctx, request{method: http.MethodPost, path: []string{"api", "overlays"}, body: o}, &out)
+	_, err = c.do(ctx, request{method: http.MethodPost, path: []string{"api", "overlays"}, query: o.query(), body: o}, &out)
 	return out, err
 }
 
 // UpdateOverlay replaces an overlay, if it still is the one with the ETag match.
 func (c *Client) UpdateOverlay(ctx context.Context, o OverlayText, match string) (out contracts.OverlayDetail, err error) {
-	_, err = c.do(ctx, request{method: http.MethodPut, path: []string{"api", "overlays", string(o.Frontmatter.ID)}, body: o, match: match}, &out)
+	_, err = c.do(ctx, request{method: http.MethodPut, path: []string{"api", "overlays", string(o.Frontmatter.ID)}, query: o.query(), body: o, match: match}, &out)
 	return out, err
+}
+
+func (o OverlayText) query() url.Values {
+	if !o.DeclareReciprocal {
+		return nil
+	}
+	return url.Values{"declare_reciprocal": {"true"}}
 }
 
 // ArchiveOverlay takes an overlay out of use; RestoreOverlay brings it back.
