@@ -169,6 +169,18 @@ func TestIdempotencyKey(t *testing.T) {
 	if a.Record.CreatedAt != b.Record.CreatedAt || r.env.View().Seq() != 1 {
 		t.Errorf("a repetition changed something: %+v, %+v, revision %d", a.Record, b.Record, r.env.View().Seq())
 	}
+	for what, body := range map[string]string{
+		"other text": overlayBody("one-time", "B.\n"), "other overlay": overlayBody("another", "A.\n"),
+	} {
+		r.want("R-CMD-05 same key, "+what, r.ask(ec.RoleUser, "POST", "/api/overlays", body, "Idempotency-Key", "k 1"), 422, "idempotency_key_reused")
+	}
+	r.want("R-CMD-05 same key, other query", r.ask(ec.RoleUser, "POST", "/api/overlays?declare_reciprocal=true", overlayBody("one-time", "A.\n"), "Idempotency-Key", "k 1"), 422, "idempotency_key_reused")
+	spelled := strings.Replace(overlayBody("one-time", "A.\n"), `{"body"`, "{\n  \"body\"", 1)
+	if got := r.ask(ec.RoleUser, "POST", "/api/overlays", spelled, "Idempotency-Key", "k 1"); got.status != 201 {
+		t.Errorf("the same request, spelled differently: got %d %s, want the first answer", got.status, got.body)
+	}
+	r.want("refused", r.ask(ec.RoleUser, "POST", "/api/overlays", overlayBody("one-time", "C.\n"), "Idempotency-Key", "k 2"), 409, "conflict")
+	r.want("a key that did nothing is free", r.ask(ec.RoleUser, "POST", "/api/overlays", overlayBody("another", "C.\n"), "Idempotency-Key", "k 2"), 201, "")
 	r.want("same key, other role", r.ask(ec.RoleOperator, "POST", "/api/overlays", overlayBody("one-time", "A.\n"), "Idempotency-Key", "k 1"), 409, "conflict")
 	r.want("same key, other operation", r.ask(ec.RoleUser, "POST", "/api/overlays/one-time/archive", "", "Idempotency-Key", "k 1"), 200, "")
 	r.want("same key, other target", r.ask(ec.RoleUser, "POST", "/api/overlays/none-such/archive", "", "Idempotency-Key", "k 1"), 404, "not_found")

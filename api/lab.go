@@ -35,7 +35,7 @@ func (s *Server) labRoutes() {
 }
 
 func (s *Server) createDataset(ctx context.Context, c call[contracts.Dataset]) (reply[contracts.DatasetSummary], error) {
-	receipt, err := s.cfg.Service.Do(ctx, c.command(ec.CreateDataset{Dataset: c.body}, c.body.Name))
+	receipt, err := s.cfg.Service.Do(ctx, c.command(ec.CreateDataset{Dataset: c.body}, ""))
 	if err != nil {
 		return reply[contracts.DatasetSummary]{}, err
 	}
@@ -53,7 +53,7 @@ func (s *Server) dataset(_ context.Context, c call[none]) (reply[contracts.Datas
 }
 
 func (s *Server) createJob(ctx context.Context, c call[contracts.PromptLabJob]) (reply[contracts.PromptLabJob], error) {
-	return s.changeJob(ctx, c.command(ec.CreateJob{Job: c.body}, c.body.ArtifactID))
+	return s.changeJob(ctx, c.command(ec.CreateJob{Job: c.body}, ""))
 }
 
 func (s *Server) cancelJob(ctx context.Context, c call[none]) (reply[contracts.PromptLabJob], error) {

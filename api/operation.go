@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -44,17 +46,40 @@ type call[B any] struct {
 	actor   ec.Actor
 	op      string
 	key     string // the client's idempotency key, or one of our own
+	request string // hash of what is asked for, where the key is the client's
 	ifMatch string
 	path    func(name string) string
 	query   values
 	body    B
 }
 
-// command makes the one command of a write. The same key on the same target
-// gives the same command, so a repetition changes nothing; a key says nothing
-// about other targets, operations or roles.
+// command makes the one command of a write. The same key at the same address,
+// whose variable part is target, gives the same command, so a repetition changes
+// nothing; for another body it is refused. A key says nothing about other
+// addresses, operations or roles.
 func (c call[B]) command(body ec.Body, target string) ec.Command {
-	return ec.Command{ID: strings.Join([]string{string(c.actor.Role), c.op, target, c.key}, ":"), Actor: c.actor, Body: body}
+	return ec.Command{ID: strings.Join([]string{string(c.actor.Role), c.op, target, c.key}, ":"), Actor: c.actor, Body: body, Request: c.request}
+}
+
+// identify makes a key where the client sent none.
+func (c *call[B]) identify(newID func() string) (err error) {
+	if c.key == "" {
+		c.key = newID()
+		return nil
+	}
+	c.request, err = requestHash(c.body, c.query)
+	return err
+}
+
+// requestHash is the same for two requests that ask for the same: fields in any
+// order, defaults given or left out.
+func requestHash(body any, q values) (string, error) {
+	b, err := json.Marshal([]any{body, q})
+	if err != nil {
+		return "", fmt.Errorf("encode request: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // reply is what a handler gives back.
@@ -78,6 +103,9 @@ func add[B, O any](s *Server, o op, h func(ctx context.Context, c call[B]) (repl
 			return err
 		}
 		if err := readBody(w, r, o, &c.body); err != nil {
+			return err
+		}
+		if err := c.identify(s.cfg.NewID); err != nil {
 			return err
 		}
 		res, err := h(r.Context(), c)
@@ -180,9 +208,6 @@ func (s *Server) headers(r *http.Request, o op, key, ifMatch *string) error {
 	}
 	if len(details) > 0 {
 		return badRequest(details)
-	}
-	if *key == "" {
-		*key = s.cfg.NewID()
 	}
 	return nil
 }

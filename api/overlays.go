@@ -55,7 +55,7 @@ func (s *Server) showOverlay(id string) (reply[contracts.OverlayDetail], error) 
 }
 
 func (s *Server) createOverlay(ctx context.Context, c call[contracts.OverlayTemplateRecord]) (reply[contracts.OverlayDetail], error) {
-	return s.changeOverlay(ctx, c.command(ec.CreateOverlay{Record: c.body, DeclareReciprocal: c.query.flag("declare_reciprocal")}, string(c.body.Frontmatter.ID)))
+	return s.changeOverlay(ctx, c.command(ec.CreateOverlay{Record: c.body, DeclareReciprocal: c.query.flag("declare_reciprocal")}, ""))
 }
 
 func (s *Server) updateOverlay(ctx context.Context, c call[contracts.OverlayTemplateRecord]) (reply[contracts.OverlayDetail], error) {

@@ -83,11 +83,10 @@ func (s *Server) truthAvailable() bool {
 }
 
 func (s *Server) recordTruth(ctx context.Context, c call[contracts.OverlayRuntimeTruthSummary]) (reply[TruthAck], error) {
-	key, err := c.body.SessionKey.Canonical("session_key")
-	if err != nil {
+	if _, err := c.body.SessionKey.Canonical("session_key"); err != nil {
 		return reply[TruthAck]{}, err
 	}
-	receipt, err := s.cfg.Service.Do(ctx, c.command(ec.RecordTruth{Truth: c.body}, key.FileName()))
+	receipt, err := s.cfg.Service.Do(ctx, c.command(ec.RecordTruth{Truth: c.body}, ""))
 	return reply[TruthAck]{body: TruthAck{Recorded: receipt.Changed, Note: receipt.Note}}, err
 }
 
@@ -96,7 +95,7 @@ func (s *Server) sessionEvent(ctx context.Context, c call[contracts.OverlaySessi
 	if err != nil {
 		return reply[contracts.OverlaySessionResponse]{}, err
 	}
-	return s.doSession(ctx, c.command(ec.ReportSessionEvent{Event: c.body}, key.FileName()), key)
+	return s.doSession(ctx, c.command(ec.ReportSessionEvent{Event: c.body}, ""), key)
 }
 
 func (s *Server) brief(ctx context.Context, c call[none]) (reply[contracts.OverlayBriefFacts], error) {

@@ -18,11 +18,11 @@ func (s *Server) signalRoutes() {
 }
 
 func (s *Server) feedback(ctx context.Context, c call[contracts.OverlayFeedback]) (reply[contracts.SignalAck], error) {
-	return s.record(ctx, c.command(ec.SubmitFeedback{Feedback: c.body}, string(c.body.FeedbackID)), c.body.FeedbackID)
+	return s.record(ctx, c.command(ec.SubmitFeedback{Feedback: c.body}, ""), c.body.FeedbackID)
 }
 
 func (s *Server) signal(ctx context.Context, c call[contracts.OverlaySignal]) (reply[contracts.SignalAck], error) {
-	return s.record(ctx, c.command(ec.AppendSignal{Signal: c.body}, string(c.body.SignalID)), c.body.SignalID)
+	return s.record(ctx, c.command(ec.AppendSignal{Signal: c.body}, ""), c.body.SignalID)
 }
 
 // record sends a signal. One that was there already is no failure and made nothing.

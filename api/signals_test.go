@@ -18,6 +18,7 @@ func TestOpinionsAndDefaults(t *testing.T) {
 	post := func(path, body string) answer {
 		return r.ask(ec.RoleUser, "POST", path, body, "Idempotency-Key", "k")
 	}
+	keyless := func(path, body string) answer { return r.ask(ec.RoleUser, "POST", path, body) }
 	for path, body := range map[string]func(string) string{
 		"/api/overlay-feedback": func(id string) string { return feedbackBody(id, "o-a") },
 		"/api/overlay-signals":  signalBody,
@@ -31,17 +32,18 @@ func TestOpinionsAndDefaults(t *testing.T) {
 				t.Errorf("%s again: %+v", path, ack)
 			}
 		}
-		read[contracts.SignalAck](r, "the key is no identity "+path, post(path, body(string(id2))), 201)
+		r.want("the key of another opinion "+path, post(path, body(string(id2))), 422, "idempotency_key_reused")
+		read[contracts.SignalAck](r, "a key of its own "+path, r.ask(ec.RoleUser, "POST", path, body(string(id2)), "Idempotency-Key", "k2"), 201)
 	}
-	r.want("feedback on nothing", post("/api/overlay-feedback", feedbackBody(someID, "nobody")), 404, "not_found")
-	got := r.want("bad feedback", post("/api/overlay-feedback", strings.Replace(feedbackBody("x", "O"), `"helpful"`, `"great"`, 1)), 422, "validation_failed")
+	r.want("feedback on nothing", keyless("/api/overlay-feedback", feedbackBody(someID, "nobody")), 404, "not_found")
+	got := r.want("bad feedback", keyless("/api/overlay-feedback", strings.Replace(feedbackBody("x", "O"), `"helpful"`, `"great"`, 1)), 422, "validation_failed")
 	for _, field := range []string{"feedback_id", "overlay_id", "overlay_helpfulness_rating"} {
 		if !strings.Contains(fmt.Sprint(got.Details), "{"+field+" ") {
 			t.Errorf("bad feedback: details %+v do not name %s", got.Details, field)
 		}
 	}
-	r.want("another workspace", post("/api/overlay-feedback", strings.Replace(feedbackBody(someID, "o-a"), `"workspace_id":"w"`, `"workspace_id":"v"`, 1)), 422, "validation_failed")
-	r.want("bad signal", post("/api/overlay-signals", strings.Replace(signalBody(someID), "manual_abort", "x", 1)), 422, "validation_failed")
+	r.want("another workspace", keyless("/api/overlay-feedback", strings.Replace(feedbackBody(someID, "o-a"), `"workspace_id":"w"`, `"workspace_id":"v"`, 1)), 422, "validation_failed")
+	r.want("bad signal", keyless("/api/overlay-signals", strings.Replace(signalBody(someID), "manual_abort", "x", 1)), 422, "validation_failed")
 
 	const path = "/api/moderator-defaults/"
 	if none := read[contracts.ModeratorDefaults](r, "none yet", r.ask(ec.RoleAgent, "GET", path+"mod-1", ""), 200); len(none.OverlayIDs) != 0 || none.ModeratorID != "mod-1" {

@@ -33,6 +33,10 @@ type Command struct {
 	Actor Actor
 	At    contracts.Time
 	Body  Body
+
+	// Request is a hash of what was asked for, where the ID is of the caller's
+	// choice: the same ID with another Request is refused. "" is not compared.
+	Request string
 }
 
 // Body is what a command asks for.

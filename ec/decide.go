@@ -26,8 +26,8 @@ func unchanged(subject, note string) (decision, error) {
 
 // Decide says what follows from a command. It changes nothing.
 func Decide(s *State, c Command) ([]Event, Receipt, error) {
-	if r, ok := s.receipts.Get(c.ID); ok {
-		return nil, r, nil
+	if r, ok, err := s.repeated(c); ok || err != nil {
+		return nil, r, err
 	}
 	if err := allowed(c); err != nil {
 		return nil, Receipt{}, err

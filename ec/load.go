@@ -234,7 +234,7 @@ func (l loader) audit() error {
 		}
 		l.s.Seq, l.s.auditHash = a.Seq, a.Hash
 		l.s.register(a)
-		l.s.remember(a.CommandID, Receipt{Seq: a.Seq, Subject: a.Subject, Changed: a.Changed, Note: a.Note, Granted: a.Granted, Left: a.Left})
+		l.s.remember(a.CommandID, past{Receipt{Seq: a.Seq, Subject: a.Subject, Changed: a.Changed, Note: a.Note, Granted: a.Granted, Left: a.Left}, a.Request})
 		switch a.Command {
 		case CreateJob{}.Type():
 			l.s.tasks.Set(string(contracts.DeriveID(a.CommandID, "task-optimize", 0)), contracts.UUID(a.Subject))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/internal/fault"
 )
 
 // maxReceipts bounds how many past commands are remembered for repeats.
@@ -28,6 +29,7 @@ type AuditLine struct {
 	Note      string                 `json:"note,omitempty"`
 	Granted   contracts.NanoUSD      `json:"granted,omitempty"`
 	Left      contracts.NanoUSD      `json:"left,omitempty"`
+	Request   string                 `json:"request,omitempty"` // Command.Request
 	Prev      string                 `json:"prev"`
 	Hash      string                 `json:"hash,omitempty"`
 }
@@ -65,8 +67,8 @@ type Outcome struct {
 // Perform decides a command and, where it is accepted, brings the state to
 // where it leads. A refused command leaves the state as it was.
 func (s *State) Perform(c Command) (Outcome, error) {
-	if r, ok := s.receipts.Get(c.ID); ok {
-		return Outcome{Receipt: r, Repeated: true}, nil
+	if r, ok, err := s.repeated(c); ok || err != nil {
+		return Outcome{Receipt: r, Repeated: ok}, err
 	}
 	events, receipt, err := Decide(s, c)
 	if err != nil {
@@ -85,7 +87,7 @@ func (s *State) Perform(c Command) (Outcome, error) {
 	}
 	line := AuditLine{
 		Seq: s.Seq, At: c.At, CommandID: c.ID, Command: c.Body.Type(), Actor: c.Actor, Subject: receipt.Subject,
-		Changed: receipt.Changed, Note: receipt.Note, Granted: receipt.Granted, Left: receipt.Left, Prev: s.auditHash,
+		Changed: receipt.Changed, Note: receipt.Note, Granted: receipt.Granted, Left: receipt.Left, Request: c.Request, Prev: s.auditHash,
 	}
 	for _, e := range events {
 		what, hash := describe(e)
@@ -97,16 +99,33 @@ func (s *State) Perform(c Command) (Outcome, error) {
 	line.Hash = line.Seal()
 	s.auditHash = line.Hash
 	s.register(line)
-	s.remember(c.ID, receipt)
+	s.remember(c.ID, past{receipt, c.Request})
 	out.Change.Lines = append(out.Change.Lines, Line{dirAudit + c.At.Format("2006-01") + ".jsonl", mustLine(line)})
 	out.Receipt = receipt
 	return out, nil
 }
 
+// past is what is remembered of an accepted command.
+type past struct {
+	receipt Receipt
+	request string // Command.Request
+}
+
+// repeated gives the receipt of a command that was accepted before. The same ID
+// for something else is a mistake of the caller's, and nobody is told that it
+// was done.
+func (s *State) repeated(c Command) (Receipt, bool, error) {
+	p, ok := s.receipts.Get(c.ID)
+	if ok && p.request != "" && c.Request != "" && p.request != c.Request {
+		return Receipt{}, false, fault.New(fault.Invalid, "idempotency_key_reused", "this key was used for another request; a new request needs a new key")
+	}
+	return p.receipt, ok, nil
+}
+
 // remember keeps a receipt for repeats of its command.
-func (s *State) remember(id string, r Receipt) {
-	r.Packet = nil // texts; who repeats a read gets what there is to read by then
-	s.receipts.Set(id, r)
+func (s *State) remember(id string, p past) {
+	p.receipt.Packet = nil // texts; who repeats a read gets what there is to read by then
+	s.receipts.Set(id, p)
 	s.receiptOrder.Set(s.Seq, id)
 	if s.receiptOrder.Len() > maxReceipts {
 		if seq, oldest, ok := s.receiptOrder.Min(); ok {

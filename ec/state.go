@@ -28,7 +28,7 @@ type State struct {
 	rows         btree.Map[string, contracts.MeasurementRow] // by rowKey
 	usage        btree.Map[string, *contracts.UsageSum]
 	attempts     btree.Map[string, struct{}] // attempt ids that are booked
-	receipts     btree.Map[string, Receipt]  // by command id, bounded
+	receipts     btree.Map[string, past]     // by command id, bounded
 	receiptOrder btree.Map[uint64, string]   // command ids by revision
 	auditHash    string                      // of the last audit line
 	policy       Policy

@@ -78,6 +78,29 @@ func TestRepeatedCommandAfterRestart(t *testing.T) {
 	}
 }
 
+// R-CMD-05: an ID that a caller chose stands for one request, also after a restart.
+func TestAnIDStandsForOneRequest(t *testing.T) {
+	e := ectest.New(t)
+	cmd := ec.Command{ID: "same", Request: "a", Actor: ectest.User, Body: ec.CreateOverlay{Record: ectest.Overlay("once", text)}}
+	if _, err := e.Do(t.Context(), cmd); err != nil {
+		t.Fatal(err)
+	}
+	other := cmd
+	other.Request, other.Body = "b", ec.CreateOverlay{Record: ectest.Overlay("twice", text)}
+	for _, when := range []string{"at once", "after a restart"} {
+		if _, err := e.Do(t.Context(), cmd); err != nil {
+			t.Errorf("R-CMD-05 repeated %s: %v", when, err)
+		}
+		if _, err := e.Do(t.Context(), other); fault.Code(err) != "idempotency_key_reused" {
+			t.Errorf("R-CMD-05 another request with the same ID %s: got %v, want it refused", when, err)
+		}
+		if n := e.View().Seq(); n != 1 {
+			t.Errorf("R-CMD-05 %s: revision %d, want 1", when, n)
+		}
+		e.Restart()
+	}
+}
+
 func TestGivingUpBeforeTheTurnChangesNothing(t *testing.T) {
 	e := ectest.New(t)
 	ctx, cancel := context.WithCancel(context.Background())
