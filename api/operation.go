@@ -27,7 +27,8 @@ type op struct {
 	success int     // 0 is 200
 	limit   int64   // body bytes; 0 is smallBody
 	empty   bool    // a body may be left out
-	etag    bool    // answers carry an ETag; writes take If-Match
+	etag    bool    // answers carry an ETag
+	match   bool    // takes If-Match
 	only    ec.Role // nobody else may, though the area lets them in
 	people  bool    // the agent is not let in
 	peer    bool    // bodies may hold fields of a later version
@@ -132,6 +133,14 @@ func (o op) status() int {
 	return http.StatusOK
 }
 
+// mode is how bodies are decoded.
+func (o op) mode() contracts.Mode {
+	if o.peer {
+		return contracts.Peer
+	}
+	return contracts.Client
+}
+
 // register puts an operation into the router and the document. f returns an
 // error instead of answering one; it must not have written anything then.
 func (s *Server) register(o op, f func(w http.ResponseWriter, r *http.Request, q values) error) {
@@ -186,16 +195,17 @@ func (s *Server) headers(r *http.Request, o op, key, ifMatch *string) error {
 		}
 		return strings.Join(v, "")
 	}
-	const longest = 128
 	*key = one("Idempotency-Key")
-	if len(*key) > longest || strings.ContainsFunc(*key, func(c rune) bool { return c < ' ' || c > '~' }) {
+	if len(*key) > longestKey || strings.ContainsFunc(*key, func(c rune) bool { return c < ' ' || c > '~' }) {
 		details = append(details, fault.Detail{Field: "Idempotency-Key", Rule: "pattern", Message: "must be at most 128 printable ASCII characters"})
 	}
 	match := one("If-Match")
 	switch {
 	case match == "" || match == "*":
-	case !o.etag:
+	case !o.match:
 		details = append(details, fault.Detail{Field: "If-Match", Rule: "unexpected_header", Message: "is not taken here"})
+	case len(match) > longestTag:
+		details = append(details, fault.Detail{Field: "If-Match", Rule: "max_length", Message: "must not be longer than 200 characters"})
 	case strings.Contains(match, ","):
 		details = append(details, fault.Detail{Field: "If-Match", Rule: "pattern", Message: "must be one entity tag"})
 	case strings.HasPrefix(match, "W/"):
@@ -211,6 +221,12 @@ func (s *Server) headers(r *http.Request, o op, key, ifMatch *string) error {
 	}
 	return nil
 }
+
+// Bounds of headers, in characters.
+const (
+	longestKey = 128
+	longestTag = 200
+)
 
 func badRequest(details []fault.Detail) error {
 	message := details[0].Field + ": " + details[0].Message
@@ -241,11 +257,7 @@ func readBody[B any](w http.ResponseWriter, r *http.Request, o op, into *B) erro
 	case o.empty && len(raw) == 0:
 		raw = []byte("{}") // every field has its default
 	}
-	mode := contracts.Client
-	if o.peer {
-		mode = contracts.Peer
-	}
-	*into, err = contracts.Decode[B](raw, mode)
+	*into, err = contracts.Decode[B](raw, o.mode())
 	return err //nolint:wrapcheck // a fault for the client
 }
 

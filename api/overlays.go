@@ -6,6 +6,7 @@ import (
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
+	"github.com/elnor/promptlab/internal/fault"
 )
 
 func (s *Server) overlayRoutes() {
@@ -21,10 +22,10 @@ func (s *Server) overlayRoutes() {
 	add(s, op{id: "list-overlays", method: http.MethodGet, path: "/api/overlays", summary: "List the library", query: filters}, s.overlays)
 	add(s, op{id: "search-overlays", method: http.MethodGet, path: "/api/overlays/search", summary: "Search the library", query: filters}, s.overlays)
 	add(s, op{id: "get-overlay", method: http.MethodGet, path: one, summary: "Read one overlay", etag: true}, s.overlay)
-	add(s, op{id: "create-overlay", method: http.MethodPost, path: "/api/overlays", summary: "Save a new overlay", query: both, success: http.StatusCreated, etag: true}, s.createOverlay)
-	add(s, op{id: "update-overlay", method: http.MethodPut, path: one, summary: "Replace an overlay's text and header", query: both, etag: true}, s.updateOverlay)
-	add(s, op{id: "archive-overlay", method: http.MethodPost, path: one + "/archive", summary: "Take an overlay out of use", empty: true, etag: true}, s.archiveOverlay)
-	add(s, op{id: "restore-overlay", method: http.MethodPost, path: one + "/restore", summary: "Bring an archived overlay back", empty: true, etag: true}, s.restoreOverlay)
+	add(s, op{id: "create-overlay", method: http.MethodPost, path: "/api/overlays", summary: "Save a new overlay", query: both, success: http.StatusCreated, etag: true, match: true}, s.createOverlay)
+	add(s, op{id: "update-overlay", method: http.MethodPut, path: one, summary: "Replace an overlay's text and header", query: both, etag: true, match: true}, s.updateOverlay)
+	add(s, op{id: "archive-overlay", method: http.MethodPost, path: one + "/archive", summary: "Take an overlay out of use", empty: true, etag: true, match: true}, s.archiveOverlay)
+	add(s, op{id: "restore-overlay", method: http.MethodPost, path: one + "/restore", summary: "Bring an archived overlay back", empty: true, etag: true, match: true}, s.restoreOverlay)
 	add(s, op{id: "install-presets", method: http.MethodPost, path: "/api/presets/install", summary: "Install or upgrade the preset pack", empty: true}, s.installPresets)
 }
 
@@ -55,6 +56,9 @@ func (s *Server) showOverlay(id string) (reply[contracts.OverlayDetail], error) 
 }
 
 func (s *Server) createOverlay(ctx context.Context, c call[contracts.OverlayTemplateRecord]) (reply[contracts.OverlayDetail], error) {
+	if c.ifMatch != "" {
+		return reply[contracts.OverlayDetail]{}, fault.New(fault.PreconditionFailed, "precondition_failed", "what is to be made has no version yet")
+	}
 	return s.changeOverlay(ctx, c.command(ec.CreateOverlay{Record: c.body, DeclareReciprocal: c.query.flag("declare_reciprocal")}, ""))
 }
 

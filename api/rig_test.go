@@ -35,6 +35,7 @@ type rig struct {
 	log  *lockedBuffer
 	reg  *prometheus.Registry
 	stop func() error
+	ids  *strings.Replacer // ids of the table by ids that are there; see everything
 }
 
 type lockedBuffer struct {

@@ -66,7 +66,7 @@ func table() []route {
 		{method: "POST", path: "/api/overlay-sessions/:session_key/pin", body: `{"overlay_id":"some-id","pin_scope":"thread"}`, match: true, limit: mib},
 		{method: "POST", path: "/api/overlay-sessions/:session_key/unpin", body: `{"overlay_id":"some-id","pin_scope":"thread"}`, match: true, limit: mib},
 		{method: "POST", path: "/api/overlay-sessions/:session_key/refresh", body: `{"reason":"manual"}`, optional: true, match: true, limit: mib},
-		{method: "POST", path: "/api/overlay-sessions/:session_key/bootstrap", body: "{}", optional: true, limit: mib},
+		{method: "POST", path: "/api/overlay-sessions/:session_key/bootstrap", body: "{}", optional: true, match: true, limit: mib},
 		{method: "POST", path: "/api/overlay-sessions/:session_key/reanswer-plan", body: `{"selected_message_ids":["m1"]}`, match: true, limit: mib},
 		{method: "POST", path: "/api/overlay-feedback", body: feedbackBody(someID, "some-id"), limit: mib},
 		{method: "POST", path: "/api/overlay-signals", body: signalBody(someID), limit: mib},

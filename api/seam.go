@@ -34,7 +34,9 @@ func (s *Server) seamRoutes() {
 	registry := seam("list-registry-events", http.MethodGet, "registry-events", "What happened to the library, in order")
 	registry.query = page
 	add(s, seam("record-runtime-truth", http.MethodPost, "runtime-truth", "Report what was done with a packet"), s.recordTruth)
-	add(s, seam("report-session-event", http.MethodPost, "session-events", "Report a compaction, a trimmed packet or another model"), s.sessionEvent)
+	event := seam("report-session-event", http.MethodPost, "session-events", "Report a compaction, a trimmed packet or another model")
+	event.etag = true
+	add(s, event, s.sessionEvent)
 	add(s, brief, s.brief)
 	add(s, registry, s.registryEvents)
 

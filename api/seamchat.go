@@ -14,7 +14,7 @@ import (
 func (s *Server) chatSeamRoutes() {
 	const base = "/internal/doc17/"
 	add(s, op{
-		id: "get-plan-for-dispatch", method: http.MethodGet, path: base + "reanswer-plans/:plan_id", only: ec.RoleSeam, peer: true,
+		id: "get-plan-for-dispatch", method: http.MethodGet, path: base + "reanswer-plans/{plan_id}", only: ec.RoleSeam, peer: true,
 		summary: "A re-answer plan, for the side that dispatches it",
 	}, s.planForDispatch)
 	add(s, op{

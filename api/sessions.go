@@ -51,9 +51,9 @@ func (s *Server) sessionRoutes() {
 		return ec.RequestRefresh{Key: k, Reason: c.body.Reason, IfMatch: c.ifMatch}
 	})
 	changeSession(s, "bootstrap", "Start a session, with overlays of the session before it", func(k contracts.OverlaySessionKey, c call[contracts.OverlayBootstrapRequest]) ec.Body {
-		return ec.BootstrapSession{Key: k, CarryFrom: c.body.CarryFrom, CarryIDs: c.body.CarryOverlayIDs}
+		return ec.BootstrapSession{Key: k, CarryFrom: c.body.CarryFrom, CarryIDs: c.body.CarryOverlayIDs, IfMatch: c.ifMatch}
 	})
-	add(s, op{id: "prepare-reanswer", method: http.MethodPost, path: one + "/reanswer-plan", summary: "Prepare a second answer to selected turns", success: http.StatusCreated, etag: true}, s.reanswer)
+	add(s, op{id: "prepare-reanswer", method: http.MethodPost, path: one + "/reanswer-plan", summary: "Prepare a second answer to selected turns", success: http.StatusCreated, match: true}, s.reanswer)
 }
 
 // changeSession registers a change of one session: one command, and the session
@@ -62,7 +62,7 @@ func changeSession[B any](s *Server, verb, summary string, body func(contracts.O
 	optional := verb == "clear" || verb == "refresh" || verb == "bootstrap"
 	o := op{
 		id: verb + "-overlay-session", method: http.MethodPost, path: "/api/overlay-sessions/{session_key}/" + verb,
-		summary: summary, empty: optional, etag: verb != "bootstrap",
+		summary: summary, empty: optional, etag: true, match: true,
 	}
 	add(s, o, func(ctx context.Context, c call[B]) (reply[contracts.OverlaySessionResponse], error) {
 		key, err := contracts.ParseSessionToken(c.path("session_key"))

@@ -24,8 +24,8 @@ type JobOptions struct {
 	OptimizationGoal         string       `json:"optimization_goal,omitempty" maxLength:"4000"`
 	MaxCandidates            int          `json:"max_candidates" default:"3" minimum:"1" maximum:"8"`
 	PerJobBudgetUSD          float64      `json:"per_job_budget_usd" default:"0" minimum:"0" maximum:"10000"`
-	BannedPhrases            List[string] `json:"banned_phrases" default:"[]" maxItems:"64"`
-	PreserveRequiredSections List[string] `json:"preserve_required_sections" default:"[]" maxItems:"64"`
+	BannedPhrases            List[string] `json:"banned_phrases" default:"[]" maxItems:"64" itemMaxLength:"1000"`
+	PreserveRequiredSections List[string] `json:"preserve_required_sections" default:"[]" maxItems:"64" itemMaxLength:"1000"`
 	Engine                   Engine       `json:"engine" default:"auto"`
 	Seed                     int64        `json:"seed" default:"42" minimum:"0" maximum:"4294967295"`
 	ModelRoute               string       `json:"model_route,omitempty" maxLength:"100"`
@@ -250,7 +250,7 @@ type EvidenceBlock struct {
 
 // Dataset is an immutable, versioned set of replay examples.
 type Dataset struct {
-	Name        string           `json:"name" pattern:"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"`
+	Name        string           `json:"name" maxLength:"64" pattern:"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"`
 	Rows        List[DatasetRow] `json:"rows" minItems:"1" maxItems:"20000"`
 	Rubric      string           `json:"rubric,omitempty" maxLength:"8000"`
 	Version     int              `json:"version" server:"true"`

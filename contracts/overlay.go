@@ -17,15 +17,15 @@ type OverlayTemplateFrontmatter struct {
 	LiveTokenTarget            int                    `json:"live_token_target" minimum:"40" maximum:"450"`
 	EstimatedTokens            int                    `json:"estimated_tokens,omitempty" minimum:"1"`
 	RequiresExplicitInvocation bool                   `json:"requires_explicit_invocation" default:"false"`
-	SuggestedUseCases          List[string]           `json:"suggested_use_cases" default:"[]" maxItems:"64"`
-	AvoidWhen                  List[string]           `json:"avoid_when" default:"[]" maxItems:"64"`
-	StructureLabels            List[string]           `json:"structure_labels" default:"[]" maxItems:"64"`
-	ResearchTags               List[string]           `json:"research_tags" default:"[]" maxItems:"64"`
+	SuggestedUseCases          List[string]           `json:"suggested_use_cases" default:"[]" maxItems:"64" itemMaxLength:"1000"`
+	AvoidWhen                  List[string]           `json:"avoid_when" default:"[]" maxItems:"64" itemMaxLength:"1000"`
+	StructureLabels            List[string]           `json:"structure_labels" default:"[]" maxItems:"64" itemMaxLength:"200"`
+	ResearchTags               List[string]           `json:"research_tags" default:"[]" maxItems:"64" itemMaxLength:"200"`
 	Preset                     bool                   `json:"preset" default:"false"`
-	DeprecatedAliases          List[string]           `json:"deprecated_aliases" default:"[]" maxItems:"64"`
+	DeprecatedAliases          List[string]           `json:"deprecated_aliases" default:"[]" maxItems:"64" itemMaxLength:"64"`
 	Version                    string                 `json:"version" default:"1.0.0" minLength:"1" maxLength:"64"`
 	// ResearchBasis lists appendix sections; the one key beyond the closed set.
-	ResearchBasis List[string] `json:"research_basis,omitempty" maxItems:"64"`
+	ResearchBasis List[string] `json:"research_basis,omitempty" maxItems:"64" itemMaxLength:"200"`
 }
 
 // OverlayTemplateRecord is one overlay: header, exact text, and what EC keeps of it.

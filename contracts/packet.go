@@ -75,7 +75,7 @@ type OverlayDispatchOverride struct {
 type OverlayReanswerPlan struct {
 	PlanID                         UUID                    `json:"plan_id"`
 	SessionKey                     OverlaySessionKey       `json:"session_key"`
-	SelectedMessageIDs             List[string]            `json:"selected_message_ids" minItems:"1" maxItems:"8"`
+	SelectedMessageIDs             List[string]            `json:"selected_message_ids" minItems:"1" maxItems:"8" itemMaxLength:"200"`
 	ContextMode                    ReanswerContextMode     `json:"context_mode" default:"selected_turns_only"`
 	OverlayOverride                OverlayDispatchOverride `json:"overlay_override"`
 	KeepOverlayActiveAfterDispatch bool                    `json:"keep_overlay_active_after_dispatch" default:"false"`
@@ -86,7 +86,7 @@ type OverlayReanswerPlan struct {
 
 // OverlayReanswerPlanRequest asks for a plan.
 type OverlayReanswerPlanRequest struct {
-	SelectedMessageIDs             List[string]                `json:"selected_message_ids" minItems:"1" maxItems:"8"`
+	SelectedMessageIDs             List[string]                `json:"selected_message_ids" minItems:"1" maxItems:"8" itemMaxLength:"200"`
 	ContextMode                    ReanswerContextMode         `json:"context_mode" default:"selected_turns_only"`
 	OverrideMode                   OverlayDispatchOverrideMode `json:"override_mode" default:"use_active_overlays"`
 	OverlayIDs                     List[OverlayID]             `json:"overlay_ids" default:"[]" maxItems:"16"`

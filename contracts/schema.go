@@ -3,6 +3,7 @@ package contracts
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -11,16 +12,17 @@ type Schema map[string]any
 
 // SchemaOf generates the schema of t. Named structs become references with the
 // given prefix ("#/$defs/" or "#/components/schemas/"); their definitions are
-// collected in defs by type name. With client true, server-owned fields are not
-// required.
-func SchemaOf(t reflect.Type, refPrefix string, client bool, defs map[string]Schema) Schema {
-	g := schemaGen{prefix: refPrefix, client: client, defs: defs}
+// collected in defs by type name. The mode is the one by which such a document
+// is decoded: a client may leave out server-owned fields, a peer may send fields
+// of a later version.
+func SchemaOf(t reflect.Type, refPrefix string, mode Mode, defs map[string]Schema) Schema {
+	g := schemaGen{prefix: refPrefix, mode: mode, defs: defs}
 	return g.of(t, rules{})
 }
 
 type schemaGen struct {
 	prefix string
-	client bool
+	mode   Mode
 	defs   map[string]Schema
 }
 
@@ -117,15 +119,18 @@ func (g schemaGen) structRef(t reflect.Type) Schema {
 				p["default"] = v
 			}
 		}
-		if f.rules.server && g.client {
+		if f.rules.server && g.mode == Client {
 			p["description"] = "Set by the server; a client may leave it out."
 		}
 		props[f.name] = p
-		if !f.rules.optional && !f.rules.hasDefault && (!f.rules.server || !g.client) {
+		if !f.rules.optional && !f.rules.hasDefault && (!f.rules.server || g.mode != Client) {
 			required = append(required, f.name)
 		}
 	}
-	def := Schema{"type": "object", "properties": props, "additionalProperties": false}
+	def := Schema{"type": "object", "properties": props}
+	if g.mode != Peer {
+		def["additionalProperties"] = false
+	}
 	if len(required) > 0 {
 		def["required"] = required
 	}
@@ -166,10 +171,25 @@ func Published() map[string]reflect.Type {
 	return out
 }
 
+// messages lists the published types that workers and seams send or are sent;
+// their receivers ignore what they do not know.
+func messages() []reflect.Type {
+	return []reflect.Type{
+		reflect.TypeFor[APIError](), reflect.TypeFor[OverlaySessionEvent](), reflect.TypeFor[OverlayRuntimeTruthSummary](),
+		reflect.TypeFor[PromptLabJobRequest](), reflect.TypeFor[PromptLabJobResult](), reflect.TypeFor[PromptLabCandidatePayload](),
+		reflect.TypeFor[TaskMessage](), reflect.TypeFor[Task](), reflect.TypeFor[TaskClaim](), reflect.TypeFor[TaskHeartbeat](),
+		reflect.TypeFor[TaskRows](), reflect.TypeFor[TaskUsage](), reflect.TypeFor[TaskFinish](), reflect.TypeFor[UsageRow](),
+	}
+}
+
 // Document gives the published schema of one type: self-contained, indented.
 func Document(t reflect.Type) ([]byte, error) {
+	mode := Stored
+	if slices.Contains(messages(), t) {
+		mode = Peer
+	}
 	defs := map[string]Schema{}
-	root := SchemaOf(t, "#/$defs/", false, defs)
+	root := SchemaOf(t, "#/$defs/", mode, defs)
 	doc := Schema{"$schema": "https://json-schema.org/draft/2020-12/schema", "title": t.Name(), "$ref": root["$ref"], "$defs": defs}
 	b, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {

@@ -118,7 +118,7 @@ type ModeratorDefaults struct {
 	OverlayIDs  List[OverlayID] `json:"overlay_ids" default:"[]" maxItems:"64"`
 	AppliesTo   string          `json:"applies_to" default:"both" enum:"rooms,panels,both"`
 	UpdatedAt   Time            `json:"updated_at" server:"true"`
-	UpdatedBy   string          `json:"updated_by" default:"user"`
+	UpdatedBy   string          `json:"updated_by" default:"user" maxLength:"200"`
 }
 
 // SurfaceDefaults are the overlays that a room or task starts with, and the
@@ -129,7 +129,7 @@ type SurfaceDefaults struct {
 	SurfaceKind  SupportedSurface `json:"surface_kind" enum:"room,panel,task"`
 	SurfaceID    string           `json:"surface_id,omitempty" maxLength:"200"`
 	OverlayIDs   List[OverlayID]  `json:"overlay_ids" default:"[]" maxItems:"64"`
-	ModeratorIDs List[string]     `json:"moderator_ids" default:"[]" maxItems:"16"`
+	ModeratorIDs List[string]     `json:"moderator_ids" default:"[]" maxItems:"16" itemMaxLength:"200"`
 	UpdatedAt    Time             `json:"updated_at" server:"true"`
-	UpdatedBy    string           `json:"updated_by" default:"user"`
+	UpdatedBy    string           `json:"updated_by" default:"user" maxLength:"200"`
 }

@@ -110,15 +110,15 @@ func (k OverlaySessionKey) FileName() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// maxToken bounds a session token: three ids of the longest kind, each
+// MaxSessionToken bounds a session token: three ids of the longest kind, each
 // character escaped, twice.
-const maxToken = 12_000
+const MaxSessionToken = 12_000
 
 // ParseSessionToken reads a key from a URL. Any JSON spelling of a key is
 // accepted and made canonical; everything else is malformed.
 func ParseSessionToken(token string) (OverlaySessionKey, error) {
 	var k OverlaySessionKey
-	if len(token) > maxToken {
+	if len(token) > MaxSessionToken {
 		return k, badToken(nil)
 	}
 	doc, err := base64.RawURLEncoding.Strict().DecodeString(token)

@@ -5,9 +5,9 @@ package contracts
 type OverlayRuntimeTruthSummary struct {
 	SessionKey           OverlaySessionKey      `json:"session_key"`
 	Revision             int                    `json:"revision" minimum:"0"`
-	RequestedOverlayIDs  List[OverlayID]        `json:"requested_overlay_ids" default:"[]"`
-	AppliedOverlayIDs    List[OverlayID]        `json:"applied_overlay_ids" default:"[]"`
-	DroppedOverlayIDs    List[OverlayID]        `json:"dropped_overlay_ids" default:"[]"`
+	RequestedOverlayIDs  List[OverlayID]        `json:"requested_overlay_ids" default:"[]" maxItems:"256"`
+	AppliedOverlayIDs    List[OverlayID]        `json:"applied_overlay_ids" default:"[]" maxItems:"256"`
+	DroppedOverlayIDs    List[OverlayID]        `json:"dropped_overlay_ids" default:"[]" maxItems:"256"`
 	DropReasonsByOverlay Map[OverlayDropReason] `json:"drop_reasons_by_overlay" default:"{}"`
 	PacketHash           string                 `json:"packet_hash,omitempty" maxLength:"64"` // as issued
 	RefreshReason        OverlayRefreshReason   `json:"refresh_reason,omitempty"`
@@ -20,7 +20,7 @@ type OverlayRuntimeTruthSummary struct {
 	OverrideMode       OverlayDispatchOverrideMode `json:"override_mode,omitempty"`
 	ReanswerPlanID     UUID                        `json:"reanswer_plan_id,omitempty"`
 	TurnID             string                      `json:"turn_id,omitempty" maxLength:"200"`
-	CandidateIDs       List[UUID]                  `json:"candidate_ids,omitempty"`
+	CandidateIDs       List[UUID]                  `json:"candidate_ids,omitempty" maxItems:"256"`
 	PathID             string                      `json:"path_id,omitempty" maxLength:"64"` // which way of composing
 	SourcesByOverlay   Map[string]                 `json:"sources_by_overlay,omitempty"`     // the layer each one came from
 	Model              string                      `json:"model,omitempty" maxLength:"200"`
@@ -80,7 +80,7 @@ type RegistryEntry struct {
 type OverlayFeedback struct {
 	FeedbackID               UUID              `json:"feedback_id"`
 	OverlayID                OverlayID         `json:"overlay_id"`
-	WorkspaceID              string            `json:"workspace_id"`
+	WorkspaceID              string            `json:"workspace_id" minLength:"1" maxLength:"200"`
 	SessionKey               OverlaySessionKey `json:"session_key"`
 	ThreadID                 string            `json:"thread_id,omitempty" maxLength:"200"`
 	ActiveOverlayIDs         List[OverlayID]   `json:"active_overlay_ids" default:"[]" maxItems:"64"`

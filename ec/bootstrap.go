@@ -102,7 +102,7 @@ func (s *State) insert(c Command, x *Session, id contracts.OverlayID, l layer) b
 // bootstrapSession starts a session. One that is there stays as it is; only a
 // carry-forward into one that nothing has happened to yet starts it again.
 func (s *State) bootstrapSession(c Command, b BootstrapSession) (decision, error) {
-	e, err := s.open(c, b.Key, "")
+	e, err := s.open(c, b.Key, b.IfMatch)
 	if err != nil {
 		return decision{}, err
 	}

@@ -9,6 +9,7 @@ type BootstrapSession struct {
 	Key       contracts.OverlaySessionKey
 	CarryFrom *contracts.OverlaySessionKey
 	CarryIDs  []contracts.OverlayID
+	IfMatch   string
 }
 
 // ActivateOverlay turns an overlay on, from the next turn on.

@@ -47,10 +47,7 @@ export interface paths {
         };
         /** Read the lab's switches */
         get: operations["get-flags"];
-        /**
-         * Set all of the lab's switches; one that is left out is off
-         * @description Role operator only.
-         */
+        /** Set all of the lab's switches; one that is left out is off */
         put: operations["set-flags"];
         post?: never;
         delete?: never;
@@ -564,16 +561,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * List the keys by which programs name a session
-         * @description Not for the role agent.
-         */
+        /** List the keys by which programs name a session */
         get: operations["list-session-keys"];
         put?: never;
-        /**
-         * Make a key to a session; it is shown in this answer only
-         * @description Not for the role agent.
-         */
+        /** Make a key to a session; it is shown in this answer only */
         post: operations["create-session-key"];
         delete?: never;
         options?: never;
@@ -590,10 +581,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Make a key worthless
-         * @description Not for the role agent.
-         */
+        /** Make a key worthless */
         post: operations["revoke-session-key"];
         delete?: never;
         options?: never;
@@ -642,10 +630,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What a running brief or a handoff says of a session
-         * @description Role seam only.
-         */
+        /** What a running brief or a handoff says of a session */
         get: operations["get-brief-facts"];
         put?: never;
         post?: never;
@@ -662,10 +647,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What the next turn is to be composed with
-         * @description Role seam only.
-         */
+        /** What the next turn is to be composed with */
         get: operations["get-overlay-packet"];
         put?: never;
         post?: never;
@@ -675,17 +657,14 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/internal/doc17/reanswer-plans/:plan_id": {
+    "/internal/doc17/reanswer-plans/{plan_id}": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /**
-         * A re-answer plan, for the side that dispatches it
-         * @description Role seam only.
-         */
+        /** A re-answer plan, for the side that dispatches it */
         get: operations["get-plan-for-dispatch"];
         put?: never;
         post?: never;
@@ -702,10 +681,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What happened to the library, in order
-         * @description Role seam only.
-         */
+        /** What happened to the library, in order */
         get: operations["list-registry-events"];
         put?: never;
         post?: never;
@@ -724,10 +700,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Report what was done with a packet
-         * @description Role seam only.
-         */
+        /** Report what was done with a packet */
         post: operations["record-runtime-truth"];
         delete?: never;
         options?: never;
@@ -744,10 +717,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Report a compaction, a trimmed packet or another model
-         * @description Role seam only.
-         */
+        /** Report a compaction, a trimmed packet or another model */
         post: operations["report-session-event"];
         delete?: never;
         options?: never;
@@ -764,10 +734,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Say which session a presented key names
-         * @description Role seam only.
-         */
+        /** Say which session a presented key names */
         post: operations["resolve-session-key"];
         delete?: never;
         options?: never;
@@ -782,10 +749,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Which packets are out of date, as it happens: server-sent events, or with Accept: application/json the list so far
-         * @description Role seam only.
-         */
+        /** Which packets are out of date, as it happens: server-sent events, or with Accept: application/json the list so far */
         get: operations["session-notices"];
         put?: never;
         post?: never;
@@ -804,10 +768,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Book model calls that were made for conversations: one row an attempt, a row that is known is not booked again
-         * @description Role seam only.
-         */
+        /** Book model calls that were made for conversations: one row an attempt, a row that is known is not booked again */
         post: operations["record-chat-usage"];
         delete?: never;
         options?: never;
@@ -840,10 +801,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Metrics for Prometheus
-         * @description Role operator only.
-         */
+        /** Metrics for Prometheus */
         get: operations["metrics"];
         put?: never;
         post?: never;
@@ -1704,12 +1662,6 @@ export interface components {
             total_prompt_tokens?: number;
             turn_id?: string;
         };
-        OverlaySessionEvent: {
-            /** @enum {string} */
-            event_kind: "compaction" | "packet_trim" | "model_switch";
-            session_key: components["schemas"]["OverlaySessionKey"];
-            turn_id?: string;
-        };
         OverlaySessionKey: {
             room_id?: string;
             surface_id: string;
@@ -1828,6 +1780,104 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
+        PeerOverlayRuntimeTruthSummary: {
+            /** Format: date-time */
+            applied_at?: string;
+            /** @default [] */
+            applied_overlay_ids?: string[];
+            applied_packet_hash?: string;
+            candidate_ids?: string[];
+            /** @default {} */
+            drop_reasons_by_overlay?: {
+                [key: string]: "hard_budget" | "archived" | "hard_conflict" | "surface_unsupported" | "packet_unavailable" | "seam_policy";
+            };
+            /** @default [] */
+            dropped_overlay_ids?: string[];
+            /** Format: date-time */
+            generated_at?: string;
+            model?: string;
+            /** @enum {string} */
+            override_mode?: "none" | "use_active_overlays" | "one_time_overlay_only" | "use_active_plus_one_time_overlay";
+            packet_hash?: string;
+            path_id?: string;
+            /** Format: uuid */
+            reanswer_plan_id?: string;
+            /** @enum {string} */
+            refresh_reason?: "manual" | "model_switch" | "compaction" | "packet_trim" | "session_rehydrate" | "activation_change" | "deactivation_change";
+            /** @default [] */
+            requested_overlay_ids?: string[];
+            revision: number;
+            session_key: components["schemas"]["PeerOverlaySessionKey"];
+            sources_by_overlay?: {
+                [key: string]: string;
+            };
+            task_type?: string;
+            total_overlay_tokens?: number;
+            total_prompt_tokens?: number;
+            turn_id?: string;
+        };
+        PeerOverlaySessionEvent: {
+            /** @enum {string} */
+            event_kind: "compaction" | "packet_trim" | "model_switch";
+            session_key: components["schemas"]["PeerOverlaySessionKey"];
+            turn_id?: string;
+        };
+        PeerOverlaySessionKey: {
+            room_id?: string;
+            surface_id: string;
+            /** @enum {string} */
+            surface_kind: "chat" | "room" | "panel" | "task";
+            task_id?: string;
+            thread_id?: string;
+            workspace_id: string;
+        };
+        PeerSeamUsage: {
+            rows: components["schemas"]["PeerUsageRow"][];
+        };
+        PeerSessionAPIKeyLookup: {
+            key_sha256: string;
+        };
+        PeerUsageRow: {
+            /** Format: date-time */
+            at: string;
+            attempt: number;
+            /** Format: uuid */
+            attempt_id: string;
+            /** @default 0 */
+            cache_read_tokens?: number;
+            /** @default 0 */
+            cache_write_tokens?: number;
+            class?: string;
+            /** @default 0 */
+            cost?: number;
+            cost_known: boolean;
+            /** @enum {string} */
+            feature: "chat" | "rewrite" | "critic" | "judge" | "task" | "meta";
+            finish?: string;
+            /** @default 0 */
+            input_tokens?: number;
+            /** Format: uuid */
+            job_id?: string;
+            /** @default 0 */
+            latency_ms?: number;
+            model: string;
+            /** @default 0 */
+            output_tokens?: number;
+            prompt_key?: string;
+            prompt_version?: string;
+            provider: string;
+            provider_request_id?: string;
+            /** @default 0 */
+            reasoning_tokens?: number;
+            request_digest?: string;
+            request_id: string;
+            served_model?: string;
+            /** @default false */
+            simulated?: boolean;
+            success: boolean;
+            target: string;
+            usage_known: boolean;
+        };
         PresetInstallResponse: {
             installed: string[];
             kept: string[];
@@ -1939,9 +1989,6 @@ export interface components {
             unknown: number;
             usd: number;
         };
-        SeamUsage: {
-            rows: components["schemas"]["UsageRow"][];
-        };
         SeamUsageAck: {
             recorded: boolean;
         };
@@ -1969,9 +2016,6 @@ export interface components {
         SessionAPIKeyList: {
             items: components["schemas"]["SessionAPIKey"][];
             total: number;
-        };
-        SessionAPIKeyLookup: {
-            key_sha256: string;
         };
         SessionAPIKeyOwner: {
             /** Format: uuid */
@@ -2035,47 +2079,6 @@ export interface components {
             rows: components["schemas"]["UsageSum"][];
             total: components["schemas"]["UsageTotal"];
         };
-        UsageRow: {
-            /** Format: date-time */
-            at: string;
-            attempt: number;
-            /** Format: uuid */
-            attempt_id: string;
-            /** @default 0 */
-            cache_read_tokens?: number;
-            /** @default 0 */
-            cache_write_tokens?: number;
-            class?: string;
-            /** @default 0 */
-            cost?: number;
-            cost_known: boolean;
-            /** @enum {string} */
-            feature: "chat" | "rewrite" | "critic" | "judge" | "task" | "meta";
-            finish?: string;
-            /** @default 0 */
-            input_tokens?: number;
-            /** Format: uuid */
-            job_id?: string;
-            /** @default 0 */
-            latency_ms?: number;
-            model: string;
-            /** @default 0 */
-            output_tokens?: number;
-            prompt_key?: string;
-            prompt_version?: string;
-            provider: string;
-            provider_request_id?: string;
-            /** @default 0 */
-            reasoning_tokens?: number;
-            request_digest?: string;
-            request_id: string;
-            served_model?: string;
-            /** @default false */
-            simulated?: boolean;
-            success: boolean;
-            target: string;
-            usage_known: boolean;
-        };
         UsageSum: {
             calls: number;
             day: string;
@@ -2116,7 +2119,125 @@ export interface components {
             role: string;
         };
     };
-    responses: never;
+    responses: {
+        /** @description Not well-formed: the JSON, a parameter, a header, the path. */
+        400: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+        /** @description No credentials, or wrong ones. */
+        401: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+        /** @description Not for this role, from another site, or a switch is off (gate_closed). */
+        403: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+        /** @description There is nothing with that id. */
+        404: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+        /** @description Against the present state: taken, archived, excluded by another overlay, over a limit. */
+        409: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+        /** @description It was there and is too old now. */
+        410: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+        /** @description If-Match does not name the present version. */
+        412: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+        /** @description The body is larger than this operation takes. */
+        413: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+        /** @description The body is not application/json. */
+        415: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+        /** @description Asked under a name that is not ours. */
+        421: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+        /** @description Well-formed, and wrong: every bad field is named in details. */
+        422: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+        /** @description Our own mistake; the log has the cause under the request id. */
+        500: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+        /** @description Not now; the same request may be repeated with the same Idempotency-Key. */
+        503: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["APIError"];
+            };
+        };
+    };
     parameters: never;
     requestBodies: never;
     headers: never;
@@ -2142,15 +2263,12 @@ export interface operations {
                     "application/json": components["schemas"]["Status"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     events: {
@@ -2175,15 +2293,12 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "get-flags": {
@@ -2204,22 +2319,19 @@ export interface operations {
                     "application/json": components["schemas"]["Flags"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "set-flags": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -2240,15 +2352,17 @@ export interface operations {
                     "application/json": components["schemas"]["Flags"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "get-moderator-defaults": {
@@ -2271,22 +2385,20 @@ export interface operations {
                     "application/json": components["schemas"]["ModeratorDefaults"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "put-moderator-defaults": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -2309,22 +2421,24 @@ export interface operations {
                     "application/json": components["schemas"]["ModeratorDefaults"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "submit-overlay-feedback": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -2354,15 +2468,17 @@ export interface operations {
                     "application/json": components["schemas"]["SignalAck"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "list-overlay-sessions": {
@@ -2392,15 +2508,12 @@ export interface operations {
                     "application/json": components["schemas"]["OverlaySessionList"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "get-overlay-session": {
@@ -2426,22 +2539,20 @@ export interface operations {
                     "application/json": components["schemas"]["OverlaySessionResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "activate-overlay-session": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
                 /** @description Refuse with 412 unless this is the present ETag. */
                 "If-Match"?: string;
@@ -2469,23 +2580,28 @@ export interface operations {
                     "application/json": components["schemas"]["OverlaySessionResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "bootstrap-overlay-session": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
+                /** @description Refuse with 412 unless this is the present ETag. */
+                "If-Match"?: string;
             };
             path: {
                 /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
@@ -2502,28 +2618,33 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["OverlaySessionResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "clear-overlay-session": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
                 /** @description Refuse with 412 unless this is the present ETag. */
                 "If-Match"?: string;
@@ -2551,22 +2672,25 @@ export interface operations {
                     "application/json": components["schemas"]["OverlaySessionResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "deactivate-overlay-session": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
                 /** @description Refuse with 412 unless this is the present ETag. */
                 "If-Match"?: string;
@@ -2594,15 +2718,18 @@ export interface operations {
                     "application/json": components["schemas"]["OverlaySessionResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "explain-overlay-session": {
@@ -2626,22 +2753,20 @@ export interface operations {
                     "application/json": components["schemas"]["OverlayExplanations"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "pin-overlay-session": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
                 /** @description Refuse with 412 unless this is the present ETag. */
                 "If-Match"?: string;
@@ -2669,22 +2794,25 @@ export interface operations {
                     "application/json": components["schemas"]["OverlaySessionResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "prepare-reanswer": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
                 /** @description Refuse with 412 unless this is the present ETag. */
                 "If-Match"?: string;
@@ -2704,30 +2832,31 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
-                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
-                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["OverlayReanswerPlan"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "refresh-overlay-session": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
                 /** @description Refuse with 412 unless this is the present ETag. */
                 "If-Match"?: string;
@@ -2755,15 +2884,18 @@ export interface operations {
                     "application/json": components["schemas"]["OverlaySessionResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "get-runtime-truth": {
@@ -2790,15 +2922,13 @@ export interface operations {
                     "application/json": components["schemas"]["OverlayRuntimeTruthSummary"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "list-runtime-truth": {
@@ -2822,22 +2952,20 @@ export interface operations {
                     "application/json": components["schemas"]["TruthHistory"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "unpin-overlay-session": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
                 /** @description Refuse with 412 unless this is the present ETag. */
                 "If-Match"?: string;
@@ -2865,22 +2993,25 @@ export interface operations {
                     "application/json": components["schemas"]["OverlaySessionResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "append-overlay-signal": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -2910,15 +3041,17 @@ export interface operations {
                     "application/json": components["schemas"]["SignalAck"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "list-overlays": {
@@ -2950,15 +3083,12 @@ export interface operations {
                     "application/json": components["schemas"]["OverlayListResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "create-overlay": {
@@ -2968,7 +3098,7 @@ export interface operations {
                 declare_reciprocal?: boolean;
             };
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
                 /** @description Refuse with 412 unless this is the present ETag. */
                 "If-Match"?: string;
@@ -2993,15 +3123,18 @@ export interface operations {
                     "application/json": components["schemas"]["OverlayDetail"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "search-overlays": {
@@ -3033,15 +3166,12 @@ export interface operations {
                     "application/json": components["schemas"]["OverlayListResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "get-overlay": {
@@ -3066,15 +3196,13 @@ export interface operations {
                     "application/json": components["schemas"]["OverlayDetail"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "update-overlay": {
@@ -3084,7 +3212,7 @@ export interface operations {
                 declare_reciprocal?: boolean;
             };
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
                 /** @description Refuse with 412 unless this is the present ETag. */
                 "If-Match"?: string;
@@ -3111,22 +3239,25 @@ export interface operations {
                     "application/json": components["schemas"]["OverlayDetail"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "archive-overlay": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
                 /** @description Refuse with 412 unless this is the present ETag. */
                 "If-Match"?: string;
@@ -3153,22 +3284,25 @@ export interface operations {
                     "application/json": components["schemas"]["OverlayDetail"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "restore-overlay": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
                 /** @description Refuse with 412 unless this is the present ETag. */
                 "If-Match"?: string;
@@ -3195,22 +3329,25 @@ export interface operations {
                     "application/json": components["schemas"]["OverlayDetail"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "install-presets": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3231,15 +3368,17 @@ export interface operations {
                     "application/json": components["schemas"]["PresetInstallResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "list-candidates": {
@@ -3268,15 +3407,12 @@ export interface operations {
                     "application/json": components["schemas"]["PromptCandidateList"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "get-candidate": {
@@ -3299,15 +3435,13 @@ export interface operations {
                     "application/json": components["schemas"]["PromptCandidateDetail"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "list-datasets": {
@@ -3328,22 +3462,19 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetList"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "create-dataset": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3364,15 +3495,17 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetSummary"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "get-dataset": {
@@ -3395,15 +3528,13 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "list-jobs": {
@@ -3431,22 +3562,19 @@ export interface operations {
                     "application/json": components["schemas"]["PromptLabJobList"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "create-job": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3467,15 +3595,17 @@ export interface operations {
                     "application/json": components["schemas"]["PromptLabJob"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "get-job": {
@@ -3498,22 +3628,20 @@ export interface operations {
                     "application/json": components["schemas"]["PromptLabJob"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "cancel-job": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3536,15 +3664,17 @@ export interface operations {
                     "application/json": components["schemas"]["PromptLabJob"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "list-session-keys": {
@@ -3565,22 +3695,19 @@ export interface operations {
                     "application/json": components["schemas"]["SessionAPIKeyList"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "create-session-key": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3610,22 +3737,24 @@ export interface operations {
                     "application/json": components["schemas"]["SessionAPIKeyCreated"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "revoke-session-key": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3648,15 +3777,17 @@ export interface operations {
                     "application/json": components["schemas"]["Revoked"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "get-usage": {
@@ -3680,15 +3811,12 @@ export interface operations {
                     "application/json": components["schemas"]["UsageResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     healthz: {
@@ -3709,15 +3837,11 @@ export interface operations {
                     "application/json": components["schemas"]["health"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "get-brief-facts": {
@@ -3744,15 +3868,12 @@ export interface operations {
                     "application/json": components["schemas"]["OverlayBriefFacts"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "get-overlay-packet": {
@@ -3800,22 +3921,24 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            410: components["responses"]["410"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "get-plan-for-dispatch": {
         parameters: {
             query?: never;
             header?: never;
-            path?: never;
+            path: {
+                plan_id: string;
+            };
             cookie?: never;
         };
         requestBody?: never;
@@ -3829,15 +3952,13 @@ export interface operations {
                     "application/json": components["schemas"]["OverlayReanswerPlan"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "list-registry-events": {
@@ -3863,22 +3984,19 @@ export interface operations {
                     "application/json": components["schemas"]["RegistryFeed"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "record-runtime-truth": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3886,7 +4004,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["OverlayRuntimeTruthSummary"];
+                "application/json": components["schemas"]["PeerOverlayRuntimeTruthSummary"];
             };
         };
         responses: {
@@ -3899,22 +4017,24 @@ export interface operations {
                     "application/json": components["schemas"]["TruthAck"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "report-session-event": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3922,35 +4042,39 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["OverlaySessionEvent"];
+                "application/json": components["schemas"]["PeerOverlaySessionEvent"];
             };
         };
         responses: {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["OverlaySessionResponse"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "resolve-session-key": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3958,7 +4082,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SessionAPIKeyLookup"];
+                "application/json": components["schemas"]["PeerSessionAPIKeyLookup"];
             };
         };
         responses: {
@@ -3971,15 +4095,17 @@ export interface operations {
                     "application/json": components["schemas"]["SessionAPIKeyOwner"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "session-notices": {
@@ -4004,22 +4130,19 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "record-chat-usage": {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the write safe to repeat. */
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -4027,7 +4150,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SeamUsage"];
+                "application/json": components["schemas"]["PeerSeamUsage"];
             };
         };
         responses: {
@@ -4040,15 +4163,17 @@ export interface operations {
                     "application/json": components["schemas"]["SeamUsageAck"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     login: {
@@ -4072,24 +4197,25 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description What went wrong. */
-            default: {
+            /** @description Logged in; the way to the start page. */
+            303: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
+                content?: never;
             };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     "login-code": {
         parameters: {
             query?: never;
-            header?: {
-                /** @description Makes the write safe to repeat. */
-                "Idempotency-Key"?: string;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -4108,15 +4234,15 @@ export interface operations {
                     "application/json": components["schemas"]["loginReply"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     metrics: {
@@ -4137,15 +4263,12 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     openapi: {
@@ -4166,15 +4289,12 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     readyz: {
@@ -4195,15 +4315,11 @@ export interface operations {
                     "application/json": components["schemas"]["health"];
                 };
             };
-            /** @description What went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["APIError"];
-                };
-            };
+            400: components["responses"]["400"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
 }
