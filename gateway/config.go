@@ -255,10 +255,13 @@ func (c *checker) limits(l Limits) {
 		{"first_token_timeout_seconds", l.FirstTokenTimeoutSeconds, 3600},
 		{"idle_timeout_seconds", l.IdleTimeoutSeconds, 3600},
 	}
-	for r, s := range l.ByRoute {
+	for r := range l.ByRoute {
 		c.require(slices.Contains(Roles(), r), "limits.by_route", "enum", "must name chat, rewrite, critic, judge, task or meta")
-		all = append(all, limit{"by_route.first_token_timeout_seconds", s.FirstTokenTimeoutSeconds, 3600},
-			limit{"by_route.idle_timeout_seconds", s.IdleTimeoutSeconds, 3600})
+	}
+	for _, r := range Roles() { // in their order: the same mistakes, the same words
+		s := l.ByRoute[r]
+		all = append(all, limit{"by_route." + string(r) + ".first_token_timeout_seconds", s.FirstTokenTimeoutSeconds, 3600},
+			limit{"by_route." + string(r) + ".idle_timeout_seconds", s.IdleTimeoutSeconds, 3600})
 	}
 	for _, f := range all {
 		c.require(f.value >= 0 && f.value <= f.to, "limits."+f.name, "range", fmt.Sprintf("must lie between 0 (default) and %d", f.to))

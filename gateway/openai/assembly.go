@@ -229,7 +229,7 @@ func (a *assembly) end(reason string) error {
 	switch nameless := func(c *pending) bool { return c.name == "" }; {
 	case filtered(reason):
 		a.failure = &gateway.Error{Class: gateway.ClassContentFilter}
-	case a.finish == gateway.FinishToolCalls && (len(a.calls) == 0 || slices.ContainsFunc(a.calls, nameless)):
+	case a.finish == gateway.FinishToolCalls && len(a.calls) == 0, a.finish != gateway.FinishLength && slices.ContainsFunc(a.calls, nameless):
 		a.failure = malformed("tool_call")
 	case a.finish == gateway.FinishStop && !closed:
 		a.failure = malformed("reasoning_unclosed")
@@ -257,8 +257,9 @@ func (a *assembly) reply() (gateway.Reply, error) {
 		if call.Arguments == "" {
 			call.Arguments = "{}"
 		}
-		if r.Finish == gateway.FinishToolCalls || json.Valid([]byte(call.Arguments)) {
-			r.ToolCalls = append(r.ToolCalls, call) // one that was cut is none
+		whole := call.Name != "" && json.Valid([]byte(call.Arguments))
+		if r.Finish == gateway.FinishToolCalls || whole { // one that was cut is none
+			r.ToolCalls = append(r.ToolCalls, call)
 		}
 	}
 	return r, nil

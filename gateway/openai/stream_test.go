@@ -283,3 +283,32 @@ func TestStreamRequestOnTheWire(t *testing.T) {
 		t.Errorf("stream_options were sent to a server that does not take them, error %v", err)
 	}
 }
+
+// Whatever a server sends: what the consumer heard is what the reply holds, an
+// answer has an end, and a failure before the end has no usage.
+func FuzzStream(f *testing.F) {
+	f.Add(events(said2("<think>h</think>i"), ended("stop"), spent, done))
+	f.Add(events(piece(0, "c1", "f", "{"), piece(0, "c2", "g", "}"), ended("tool_calls")))
+	f.Add("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":[{}],\"tool_calls\":[{\"function\":{\"arguments\":[]}}]}}]}\n\ndata: [DONE]\n\n")
+	f.Fuzz(func(t *testing.T, body string) {
+		a := openai.New(openai.Config{Transport: answering(body)})
+		c := call(&fake{Server: &httptest.Server{URL: "http://x"}})
+		offering(&c)
+		h := &heard{}
+		reply, err := a.Stream(t.Context(), c, h.emit)
+		if err != nil {
+			if h.finished == 0 && reply.Usage.Known {
+				t.Errorf("%q failed before its end with usage %+v", body, reply.Usage)
+			}
+			return
+		}
+		if reply.Finish == "" || h.finished != 1 || h.refusal != reply.Refusal || reply.Refusal == "" && h.text != reply.Text {
+			t.Errorf("%q: heard %+v, reply %+v", body, h, reply)
+		}
+		for _, call := range reply.ToolCalls {
+			if call.ID == "" || call.Name == "" || call.Arguments == "" {
+				t.Errorf("%q: tool call %+v", body, call)
+			}
+		}
+	})
+}

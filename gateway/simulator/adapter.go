@@ -34,17 +34,31 @@ func (a *Adapter) Stream(ctx context.Context, call gateway.Call, emit func(gatew
 	if err != nil {
 		return reply, err
 	}
-	for rest := reply.Text; rest != ""; {
-		n := word(rest)
+	cut := gateway.Reply{ServedModel: reply.ServedModel}
+	for _, w := range Words(reply.Text) {
 		if ctx.Err() != nil {
-			return gateway.Reply{ServedModel: reply.ServedModel}, &gateway.Error{Class: gateway.ClassTransport}
+			return cut, &gateway.Error{Class: gateway.ClassTransport}
 		}
-		if err := emit(gateway.Event{Kind: gateway.EventDelta, Text: rest[:n]}); err != nil {
-			return gateway.Reply{ServedModel: reply.ServedModel}, err
+		if err := emit(gateway.Event{Kind: gateway.EventDelta, Text: w}); err != nil {
+			return cut, err
 		}
-		rest = rest[n:]
 	}
-	return reply, emit(gateway.Event{Kind: gateway.EventFinish})
+	if err := emit(gateway.Event{Kind: gateway.EventFinish}); err != nil {
+		return cut, err
+	}
+	return reply, nil
+}
+
+// Words cuts a text before the white space of each word: joined they are the
+// text again.
+func Words(text string) []string {
+	var out []string
+	for text != "" {
+		n := word(text)
+		out = append(out, text[:n])
+		text = text[n:]
+	}
+	return out
 }
 
 // word gives the length of the first word with the white space before it.

@@ -1,6 +1,7 @@
 package simulator_test
 
 import (
+	"context"
 	"math"
 	"regexp"
 	"slices"
@@ -260,6 +261,47 @@ func TestTheProviderIsMarked(t *testing.T) {
 	req.Model, req.Role = "sim", gateway.RoleJudge
 	if resp, _ := g.Do(t.Context(), req, gateway.NoMoney()); !strings.HasPrefix(resp.Text, "[simulated] ") {
 		t.Errorf("a judge's answer %q", resp.Text)
+	}
+}
+
+// The same answer, word by word, each time the same words; marked as simulated.
+func TestTheProviderStreams(t *testing.T) {
+	g, err := gateway.New(gateway.Config{
+		Models:   []gateway.ModelConfig{{Name: "sim", Protocol: gateway.ProtocolSimulator, Model: "helpful", Routes: gateway.Roles()}},
+		Adapters: map[gateway.Protocol]gateway.Adapter{gateway.ProtocolSimulator: simulator.NewAdapter(1)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := gateway.Request{Role: gateway.RoleChat, MaxTokens: 500, Messages: []gateway.Message{
+		{Role: "developer", Content: "Add a decision line."}, {Role: "user", Parts: []gateway.Part{{Type: "text", Text: "notes"}}}}}
+	whole, err := g.Do(t.Context(), req, gateway.NoMoney())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs [2][]string
+	for i := range runs {
+		resp, err := g.Stream(t.Context(), req, gateway.NoMoney(), func(e gateway.Event) error {
+			runs[i] = append(runs[i], e.Text)
+			return nil
+		})
+		if err != nil || !resp.Simulated || resp.Text != whole.Text || resp.Usage != whole.Usage || strings.Join(runs[i], "") != whole.Text {
+			t.Errorf("R-GWG-09 response %+v, error %v; the whole was %q", resp, err, whole.Text)
+		}
+	}
+	if !slices.Equal(runs[0], runs[1]) || len(runs[0]) != len(strings.Fields(whole.Text)) {
+		t.Errorf("pieces %q, then %q", runs[0], runs[1])
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	_, err = g.Stream(ctx, req, gateway.NoMoney(), func(gateway.Event) error {
+		n++
+		cancel()
+		return nil
+	})
+	if gateway.ClassOf(err) != gateway.ClassCallerGone || n != 1 {
+		t.Errorf("error %v after %d words, want caller_gone after one", err, n)
 	}
 }
 

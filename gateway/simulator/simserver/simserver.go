@@ -32,9 +32,10 @@ type Fault struct {
 	Delay      time.Duration // before anything else
 	Hang       bool          // never answer; ends when the client leaves
 	Truncate   bool          // half of the text, finish_reason "length"
-	BadJSON    bool          // status 200 and a body that is cut
-	ErrorIn200 bool          // status 200 and an error object
+	BadJSON    bool          // status 200 and a body that is cut; of a stream, in the middle of an event
+	ErrorIn200 bool          // status 200 and an error object; in a stream, after the first words
 	NoUsage    bool          // an answer without usage
+	Stall      bool          // a stream that says nothing more after its first words; ends when the client leaves
 }
 
 // Config is what a Server needs.
@@ -168,34 +169,29 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 		failAs(w, f)
 		return
 	}
-	s.answer(w, body, f)
+	s.answer(w, r, body, f)
 }
 
-type chatRequest struct {
-	Messages            []gateway.Message `json:"messages"`
-	MaxTokens           int               `json:"max_tokens"`
-	MaxCompletionTokens int               `json:"max_completion_tokens"`
-	Seed                *int64            `json:"seed"`
-	Stream              bool              `json:"stream"`
-}
-
-func (s *Server) answer(w http.ResponseWriter, body []byte, f Fault) {
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte, f Fault) {
 	var req chatRequest
-	if err := json.Unmarshal(body, &req); err != nil || len(req.Messages) == 0 || req.Stream {
+	if err := json.Unmarshal(body, &req); err != nil || len(req.Messages) == 0 {
 		fail(w, http.StatusBadRequest, "invalid_request")
 		return
 	}
-	a := s.c.World.Answer(req.Messages, simulator.Params{MaxTokens: max(req.MaxTokens, req.MaxCompletionTokens), Seed: req.Seed})
+	a := s.c.World.Answer(req.messages(), simulator.Params{MaxTokens: max(req.MaxTokens, req.MaxCompletionTokens), Seed: req.Seed})
 	if f.Truncate {
 		a.Text, a.Finish = strings.ToValidUTF8(a.Text[:len(a.Text)/2], ""), gateway.FinishLength
 		a.Usage.Output = int64(len(a.Text)+3) / 4
+	}
+	if req.Stream {
+		s.stream(w, r, a, f, req.StreamOptions.IncludeUsage)
+		return
 	}
 	out := map[string]any{
 		"id": "chatcmpl-" + strconv.Itoa(s.Calls()), "object": "chat.completion", "created": 0, "model": s.c.Model,
 		"choices": []any{map[string]any{"index": 0, "finish_reason": string(a.Finish),
 			"message": map[string]any{"role": "assistant", "content": a.Text}}},
-		"usage": map[string]any{"prompt_tokens": a.Usage.Input, "completion_tokens": a.Usage.Output,
-			"total_tokens": a.Usage.Input + a.Usage.Output},
+		"usage": usage(a),
 	}
 	switch {
 	case f.ErrorIn200:
@@ -209,6 +205,11 @@ func (s *Server) answer(w http.ResponseWriter, body []byte, f Fault) {
 		delete(out, "usage")
 	}
 	send(w, http.StatusOK, out)
+}
+
+func usage(a simulator.Answer) map[string]any {
+	return map[string]any{"prompt_tokens": a.Usage.Input, "completion_tokens": a.Usage.Output,
+		"total_tokens": a.Usage.Input + a.Usage.Output}
 }
 
 func failAs(w http.ResponseWriter, f Fault) {

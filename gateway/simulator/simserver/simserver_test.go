@@ -48,13 +48,17 @@ type rig struct {
 	reg  *prometheus.Registry
 }
 
-func connect(t *testing.T, url string) rig {
+func connect(t *testing.T, url string, change ...func(*gateway.ModelConfig)) rig {
 	t.Helper()
 	r := rig{rows: make(gateway.RowChan, 1000), log: new(bytes.Buffer), reg: prometheus.NewRegistry()}
+	m := gateway.ModelConfig{Name: "fake", Protocol: gateway.ProtocolOpenAI, BaseURL: url, Model: "local-model",
+		APIKeyEnv: "FAKE_KEY", Routes: gateway.Roles(), Prices: &gateway.Prices{Input: usd(1), Output: usd(4)},
+		Limits: gateway.Limits{Concurrency: 64, AttemptTimeoutSeconds: 1}}
+	for _, f := range change {
+		f(&m)
+	}
 	g, err := gateway.New(gateway.Config{
-		Models: []gateway.ModelConfig{{Name: "fake", Protocol: gateway.ProtocolOpenAI, BaseURL: url, Model: "local-model",
-			APIKeyEnv: "FAKE_KEY", Routes: gateway.Roles(), Prices: &gateway.Prices{Input: usd(1), Output: usd(4)},
-			Limits: gateway.Limits{Concurrency: 64, AttemptTimeoutSeconds: 1}}},
+		Models:   []gateway.ModelConfig{m},
 		Adapters: map[gateway.Protocol]gateway.Adapter{gateway.ProtocolOpenAI: openai.New(openai.Config{})},
 		Keys:     func(string) (string, error) { return "sk-" + canary, nil },
 		Rows:     r.rows, Metrics: r.reg, Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
