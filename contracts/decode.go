@@ -27,6 +27,15 @@ const (
 // null and duplicate keys refused. Not JSON gives a malformed fault; otherwise
 // all wrong fields are named in one validation fault, and no value is returned.
 func Decode[T any](data []byte, mode Mode) (T, error) {
+	var out T
+	if decodeQuick(data, reflect.ValueOf(&out).Elem(), mode) {
+		return out, nil
+	}
+	return decodeStrict[T](data, mode)
+}
+
+// decodeStrict says everything that is wrong with a document.
+func decodeStrict[T any](data []byte, mode Mode) (T, error) {
 	var zero, out T
 	n, err := parseJSON(data)
 	if err != nil {

@@ -132,14 +132,19 @@ func (s *State) checkCarry(key contracts.OverlaySessionKey, b BootstrapSession) 
 	if err != nil {
 		return err
 	}
-	var latest *Session
-	s.sessions.Scan(func(_ string, x *Session) bool {
-		same := x.SessionKey.WorkspaceID == key.WorkspaceID && x.SessionKey.SurfaceKind == key.SurfaceKind && x.SessionKey != key
-		if same && (latest == nil || x.Kept.ActiveAt.After(latest.Kept.ActiveAt.Time)) {
-			latest = x
+	var newest *stored
+	own := key.FileName()
+	s.sessions.Scan(func(file string, x *stored) bool {
+		same := x.workspace == key.WorkspaceID && x.kind == key.SurfaceKind && file != own
+		if same && (newest == nil || x.activeAt > newest.activeAt) {
+			newest = x
 		}
 		return true
 	})
+	var latest *Session
+	if newest != nil {
+		latest = newest.session()
+	}
 	if latest == nil || latest.SessionKey != from {
 		return fault.New(fault.Conflict, "not_latest_session", "carry_from is not the latest other session of this workspace and kind of surface")
 	}
@@ -187,7 +192,7 @@ func (s *State) followLibrary(c Command, events []Event) []Event {
 	slices.Sort(names)
 	var out []Event
 	for _, f := range names {
-		old, _ := then.sessions.Get(f)
+		old, _ := then.session(f)
 		e := &edit{s: then, c: c, old: old, base: *old, next: old.clone()}
 		for _, p := range puts {
 			e.follow(p)

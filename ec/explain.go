@@ -12,7 +12,7 @@ import (
 // Session gives a session as the API shows it, with its ETag. An unknown key is
 // not found: the caller sends BootstrapSession first.
 func (v *View) Session(key contracts.OverlaySessionKey, truthAvailable bool) (contracts.OverlaySessionResponse, string, error) {
-	x, ok := v.s.sessions.Get(key.FileName())
+	x, ok := v.s.session(key.FileName())
 	if !ok {
 		return contracts.OverlaySessionResponse{}, "", fault.New(fault.NotFound, "not_found", "there is no such session yet")
 	}
@@ -72,7 +72,7 @@ func (v *View) SurfaceDefaults() contracts.List[contracts.SurfaceDefaults] {
 
 // Brief gives what a running brief or a handoff says of a session.
 func (v *View) Brief(key contracts.OverlaySessionKey) (contracts.OverlayBriefFacts, error) {
-	x, ok := v.s.sessions.Get(key.FileName())
+	x, ok := v.s.session(key.FileName())
 	if !ok {
 		return contracts.OverlayBriefFacts{}, fault.New(fault.NotFound, "not_found", "there is no such session yet")
 	}
@@ -97,7 +97,7 @@ func (v *View) Brief(key contracts.OverlaySessionKey) (contracts.OverlayBriefFac
 // Explain says for each overlay that concerns a session why it is in the next
 // packet or out of it.
 func (v *View) Explain(key contracts.OverlaySessionKey) (contracts.OverlayExplanations, error) {
-	x, ok := v.s.sessions.Get(key.FileName())
+	x, ok := v.s.session(key.FileName())
 	if !ok {
 		return contracts.OverlayExplanations{}, fault.New(fault.NotFound, "not_found", "there is no such session yet")
 	}

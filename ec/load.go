@@ -1,16 +1,18 @@
 package ec
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec/frontmatter"
 )
 
-// Source is where a state is loaded from.
+// Source is where a state is loaded from. Its methods are called from many
+// goroutines at once.
 type Source interface {
 	List(prefix string) ([]string, error)
 	Read(path string) ([]byte, bool, error)
@@ -23,15 +25,33 @@ type Source interface {
 func Load(src Source, p Policy) (*State, error) {
 	s := New(p)
 	l := loader{src, s}
+	type read struct {
+		*auditTrail
+		error
+	}
+	audit := make(chan read, 1) // it is read beside the others, and always waited for
+	go func() {
+		trail, err := l.readAudit()
+		audit <- read{trail, err}
+	}()
+	err := l.documents()
+	a := <-audit
+	if err = cmp.Or(err, a.error); err != nil {
+		return nil, err
+	}
+	return s, s.recall(a.auditTrail)
+}
+
+func (l loader) documents() error {
 	for _, step := range []func() error{
 		l.install, l.keys, l.flags, l.overlays, l.datasets, l.holdouts, l.jobs, l.candidates, l.rows, l.usage,
-		l.pins, l.defaults, l.sessions, l.plans, l.signals, l.audit,
+		l.pins, l.defaults, l.sessions, l.plans, l.signals,
 	} {
 		if err := step(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return s, nil
+	return nil
 }
 
 type loader struct {
@@ -59,19 +79,14 @@ func each[T any](l loader, folder, suffix string, fn func(path string, v T)) err
 	if err != nil {
 		return fmt.Errorf("list %s: %w", folder, err)
 	}
-	for _, p := range paths {
-		if !strings.HasSuffix(p, suffix) {
-			continue
-		}
+	paths = slices.DeleteFunc(paths, func(p string) bool { return !strings.HasSuffix(p, suffix) })
+	return many(paths, func(p string) (T, error) {
 		v, ok, err := one[T](l, p)
-		if err != nil {
-			return err
+		if err == nil && !ok {
+			err = errMissing
 		}
-		if ok {
-			fn(p, v)
-		}
-	}
-	return nil
+		return v, err
+	}, func(p string, v T) error { fn(p, v); return nil })
 }
 
 func (l loader) install() error {
@@ -105,42 +120,52 @@ func (l loader) overlays() error {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", folder, err)
 		}
-		for _, p := range paths {
-			if err := l.overlay(p); err != nil {
-				return err
+		if err := many(paths, l.overlay, func(_ string, f foundOverlay) error {
+			if f.overlay == nil {
+				l.s.externals.Set(f.at, f.refused)
+			} else {
+				l.s.Apply(OverlayPut{Overlay: f.overlay})
 			}
+			return nil
+		}); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (l loader) overlay(p string) error {
+// foundOverlay is what lies at the path of an overlay, or why it is left out.
+type foundOverlay struct {
+	overlay *Overlay
+	at      string // the path that refused is about
+	refused refused
+}
+
+// overlay reads one file. It changes nothing.
+func (l loader) overlay(p string) (foundOverlay, error) {
 	if of, ok := strings.CutSuffix(p, rejectedSuffix); ok && OverlayFile(of) {
-		l.s.externals.Set(of, refused{why: "the file was not taken in; it is looked at again"})
+		return foundOverlay{at: of, refused: refused{why: "the file was not taken in; it is looked at again"}}, nil
 	}
 	id, archived, ok := overlayOfPath(p)
 	if !ok {
-		return nil // not an overlay file: a person's own
+		return foundOverlay{}, errMissing // not an overlay file: a person's own
 	}
 	file, ok, err := l.src.Read(p)
 	if err != nil || !ok {
-		return err
+		return foundOverlay{}, cmp.Or(err, errMissing)
 	}
 	kept, known, err := one[overlayKept](l, keptPath(id))
 	if err != nil {
-		return err
+		return foundOverlay{}, err
 	}
 	doc, err := frontmatter.Parse(file)
 	switch {
 	case err != nil:
-		l.s.externals.Set(p, refused{err.Error(), file})
-		return nil
+		return foundOverlay{at: p, refused: refused{err.Error(), file}}, nil
 	case doc.Frontmatter.ID != id:
-		l.s.externals.Set(p, refused{fmt.Sprintf("the file is named %s and its header says %s", id, doc.Frontmatter.ID), file})
-		return nil
+		return foundOverlay{at: p, refused: refused{fmt.Sprintf("the file is named %s and its header says %s", id, doc.Frontmatter.ID), file}}, nil
 	case !known:
-		l.s.externals.Set(p, refused{"the file was put here by hand and is looked at now", file})
-		return nil
+		return foundOverlay{at: p, refused: refused{"the file was put here by hand and is looked at now", file}}, nil
 	}
 	o := l.s.makeOverlay(doc.Frontmatter, doc.Body, string(file))
 	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = kept.Source, kept.CreatedAt, kept.UpdatedAt
@@ -153,8 +178,7 @@ func (l loader) overlay(p string) error {
 		}
 		o.Record.ArchivedAt = &at
 	}
-	l.s.Apply(OverlayPut{Overlay: o})
-	return nil
+	return foundOverlay{overlay: o}, nil
 }
 
 func (l loader) datasets() error {
@@ -221,26 +245,5 @@ func (l loader) usage() error {
 			l.s.Apply(UsagePut{[]contracts.UsageRow{r}})
 		}
 		return err
-	})
-}
-
-// audit gives the revision, the chain's end and the receipts of past commands.
-// The tasks of jobs that have ended are found again from their jobs' audit.
-func (l loader) audit() error {
-	return l.streams(dirAudit, func(_ string, line []byte) error {
-		var a AuditLine
-		if err := json.Unmarshal(line, &a); err != nil {
-			return fmt.Errorf("read audit line: %w", err)
-		}
-		l.s.Seq, l.s.auditHash = a.Seq, a.Hash
-		l.s.register(a)
-		l.s.remember(a.CommandID, past{Receipt{Seq: a.Seq, Subject: a.Subject, Changed: a.Changed, Note: a.Note, Granted: a.Granted, Left: a.Left}, a.Request})
-		switch a.Command {
-		case CreateJob{}.Type():
-			l.s.tasks.Set(string(contracts.DeriveID(a.CommandID, "task-optimize", 0)), contracts.UUID(a.Subject))
-		case FinishTask{}.Type():
-			l.s.tasks.Set(string(contracts.DeriveID(a.CommandID, "task-measure", 0)), contracts.UUID(a.Subject))
-		}
-		return nil
 	})
 }

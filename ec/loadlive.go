@@ -1,14 +1,15 @@
 package ec
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/elnor/promptlab/contracts"
+	"github.com/tidwall/btree"
 )
 
 func (l loader) pins() error {
@@ -30,68 +31,78 @@ func (l loader) sessions() error {
 	if err != nil {
 		return fmt.Errorf("list %s: %w", dirSessions, err)
 	}
+	var live, receipts []string
 	for _, p := range paths {
-		base, ok := strings.CutSuffix(path.Base(p), ".json")
-		if !ok {
-			continue
-		}
-		var key contracts.OverlaySessionKey
-		file, truth := strings.CutSuffix(base, ".truth")
-		if truth {
-			v, _, err := one[Truth](l, p)
-			if err != nil {
-				return err
-			}
-			key = v.SessionKey
-			l.s.Apply(TruthPut{&v})
-		} else {
-			v, err := l.session(p)
-			if err != nil {
-				return err
-			}
-			key = v.SessionKey
-			v.file, v.memo = file, &packetMemo{}
-			l.s.Apply(SessionPut{Session: &v})
-		}
-		if key.FileName() != file {
-			return fmt.Errorf("%s: the file is of another session than its name says", p)
+		switch {
+		case strings.HasSuffix(p, ".truth.json"):
+			receipts = append(receipts, p)
+		case strings.HasSuffix(p, ".json"):
+			live = append(live, p)
 		}
 	}
-	return nil
+	holders := holding{}
+	if err := many(live, l.session, func(_ string, f foundSession) error {
+		l.s.sessions.Set(f.held.file, f.held)
+		holders.add(f.held.file, f.subjects)
+		return nil
+	}); err != nil {
+		return err
+	}
+	holders.into(&l.s.holders)
+	return many(receipts, l.truth, func(_ string, v *Truth) error { l.s.Apply(TruthPut{v}); return nil })
 }
 
-// session reads one live set. There may be very many, so a document that looks
-// exactly as we write it takes the short way; any other is read strictly, which
-// says what is wrong with it.
-func (l loader) session(p string) (Session, error) {
-	b, _, err := l.src.Read(p)
-	if err != nil {
-		return Session{}, err
-	}
-	var v Session
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&v); err == nil && v.sound() {
-		return v, nil
-	}
-	v, err = contracts.Decode[Session](b, contracts.Stored)
-	if err != nil {
-		return v, fmt.Errorf("%s: %w", p, err)
-	}
-	return v, nil
+// foundSession is a session's document. It is packed at once.
+type foundSession struct {
+	held     *stored
+	subjects []contracts.OverlayID
 }
 
-// sound says whether a session holds only values that we write.
-func (x *Session) sound() bool {
-	known := func(e contracts.Enum, s string) bool { return slices.Contains(e.Values(), s) }
-	reason := func(r contracts.OverlayRefreshReason) bool { return r == "" || known(r, string(r)) }
-	ok := x.Kept.SchemaVersion == 1 && x.Revision >= 0 && x.SessionKey.WorkspaceID != "" && x.SessionKey.SurfaceID != "" &&
-		known(x.SessionKey.SurfaceKind, string(x.SessionKey.SurfaceKind)) && reason(x.PendingRefreshReason) && reason(x.LastRefreshReason)
-	for _, a := range x.ActiveOverlays {
-		ok = ok && a.OverlayID != "" && a.ActivationID != "" && known(a.Source, string(a.Source)) && known(a.ArtifactClass, string(a.ArtifactClass)) &&
-			a.PriorityRank >= 1 && a.PriorityRank <= 20 && !a.ActivatedAt.IsZero()
+func (l loader) session(p string) (foundSession, error) {
+	v, ok, err := one[Session](l, p)
+	if err != nil || !ok {
+		return foundSession{}, cmp.Or(err, errMissing)
 	}
-	return ok
+	v.file = strings.TrimSuffix(path.Base(p), ".json")
+	if v.SessionKey.FileName() != v.file {
+		return foundSession{}, misnamed(p)
+	}
+	return foundSession{v.storePacked(), v.subjects()}, nil
+}
+
+func (l loader) truth(p string) (*Truth, error) {
+	v, ok, err := one[Truth](l, p)
+	if err != nil || !ok {
+		return nil, cmp.Or(err, errMissing)
+	}
+	if v.SessionKey.FileName() != strings.TrimSuffix(path.Base(p), ".truth.json") {
+		return nil, misnamed(p)
+	}
+	return &v, nil
+}
+
+func misnamed(p string) error {
+	return fmt.Errorf("%s: the file is of another session than its name says", p)
+}
+
+// holding collects which sessions an overlay concerns. Put into the index in
+// order, all at once, they cost a fraction of what each would cost alone.
+type holding map[contracts.OverlayID][]string
+
+func (h holding) add(file string, subjects []contracts.OverlayID) {
+	for _, id := range subjects {
+		if files := h[id]; len(files) == 0 || files[len(files)-1] != file {
+			h[id] = append(files, file)
+		}
+	}
+}
+
+func (h holding) into(index *btree.Map[string, struct{}]) {
+	for _, id := range slices.Sorted(maps.Keys(h)) {
+		for _, file := range h[id] { // sessions come in the order of their files
+			index.Load(holderKey(id, file), struct{}{})
+		}
+	}
 }
 
 func (l loader) plans() error {

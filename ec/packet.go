@@ -42,7 +42,7 @@ func (v *View) Packet(key contracts.OverlaySessionKey, q PacketQuery) (p PacketB
 	if q.PlanID != "" {
 		return v.planPacket(key, q)
 	}
-	x, ok := v.s.sessions.Get(key.FileName())
+	x, ok := v.s.session(key.FileName())
 	if !ok || v.s.packetDue(x, q) {
 		return PacketBytes{}, true, nil
 	}

@@ -6,9 +6,9 @@ const pruneBatch = 500
 // pruneSessions removes what has been kept long enough. Pins are not touched.
 func (s *State) pruneSessions(c Command) (decision, error) {
 	var events []Event
-	s.sessions.Scan(func(_ string, x *Session) bool {
-		if c.At.Sub(x.Kept.ActiveAt.Time) > retention {
-			events = append(events, SessionGone{Session: x})
+	s.sessions.Scan(func(_ string, x *stored) bool {
+		if c.At.UnixMilli()-x.activeAt > retention.Milliseconds() {
+			events = append(events, SessionGone{Session: x.session()})
 		}
 		return len(events) < pruneBatch
 	})

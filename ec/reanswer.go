@@ -124,7 +124,7 @@ func (s *State) effective(c Command, key contracts.OverlaySessionKey, mode contr
 		return Session{}, fault.Validation(details)
 	}
 	var x Session
-	if old, ok := s.sessions.Get(key.FileName()); ok {
+	if old, ok := s.session(key.FileName()); ok {
 		x = old.clone()
 	} else {
 		x = s.bootstrap(c, key, nil)

@@ -91,7 +91,7 @@ func (s *State) open(c Command, key contracts.OverlaySessionKey, ifMatch string)
 		return nil, err
 	}
 	e := &edit{s: s, c: c}
-	if old, ok := s.sessions.Get(key.FileName()); ok {
+	if old, ok := s.session(key.FileName()); ok {
 		if old.SessionKey != key {
 			return nil, fault.New(fault.Conflict, "session_collision", "another session has this file")
 		}
@@ -216,7 +216,7 @@ func holderKey(id contracts.OverlayID, file string) string { return string(id) +
 
 func (s *State) applySession(x *Session) {
 	s.forgetSession(x.file)
-	s.sessions.Set(x.file, x)
+	s.sessions.Set(x.file, x.store())
 	for _, id := range x.subjects() {
 		s.holders.Set(holderKey(id, x.file), struct{}{})
 	}
@@ -227,7 +227,7 @@ func (s *State) forgetSession(file string) {
 	if !ok {
 		return
 	}
-	for _, id := range old.subjects() {
+	for _, id := range old.session().subjects() {
 		s.holders.Delete(holderKey(id, file))
 	}
 }

@@ -21,13 +21,14 @@ type SessionFilter struct {
 
 // seen is a session in a list, with the instant that orders it.
 type seen struct {
-	x  *Session
-	at int64 // Unix milliseconds
+	file string
+	at   int64 // Unix milliseconds
+	x    *stored
 }
 
 // order puts the latest activity first.
 func (a seen) order(b seen) int {
-	return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(a.x.file, b.x.file))
+	return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(a.file, b.file))
 }
 
 // Sessions lists sessions, the latest activity first. A page begins after the
@@ -40,12 +41,12 @@ func (v *View) Sessions(f SessionFilter) (contracts.OverlaySessionList, error) {
 	}
 	var out contracts.OverlaySessionList
 	var rest []seen
-	v.s.sessions.Scan(func(_ string, x *Session) bool {
+	v.s.sessions.Scan(func(file string, x *stored) bool {
 		if !f.takes(x) {
 			return true
 		}
 		out.Total++
-		if s := (seen{x, x.lastActivity().UnixMilli()}); from == nil || from.order(s) < 0 {
+		if s := (seen{file, x.lastAt, x}); from == nil || from.order(s) < 0 {
 			rest = append(rest, s)
 		}
 		return true
@@ -54,18 +55,17 @@ func (v *View) Sessions(f SessionFilter) (contracts.OverlaySessionList, error) {
 	if f.Limit > 0 && len(rest) > f.Limit {
 		rest = rest[:f.Limit]
 		last := rest[len(rest)-1]
-		out.Next = strconv.FormatInt(last.at, 10) + "." + last.x.file
+		out.Next = strconv.FormatInt(last.at, 10) + "." + last.file
 	}
 	out.Items = make(contracts.List[contracts.OverlaySessionSummary], 0, len(rest))
 	for _, s := range rest {
-		out.Items = append(out.Items, s.x.summary())
+		out.Items = append(out.Items, s.x.session().summary())
 	}
 	return out, nil
 }
 
-func (f SessionFilter) takes(x *Session) bool {
-	return (f.WorkspaceID == "" || x.SessionKey.WorkspaceID == f.WorkspaceID) && (f.Surface == "" || x.SessionKey.SurfaceKind == f.Surface) &&
-		(!f.Active || slices.ContainsFunc(x.ActiveOverlays, func(a contracts.ActiveOverlay) bool { return a.ActiveForSurface }))
+func (f SessionFilter) takes(x *stored) bool {
+	return (f.WorkspaceID == "" || x.workspace == f.WorkspaceID) && (f.Surface == "" || x.kind == f.Surface) && (!f.Active || x.active)
 }
 
 // placeOf reads where a page begins; nil is the start.
@@ -79,7 +79,7 @@ func placeOf(after string) (*seen, error) {
 		return nil, fault.New(fault.Malformed, "bad_request", "after: must be the next of a page before").
 			With(fault.Detail{Field: "after", Rule: "pattern", Message: "must be the next of a page before"})
 	}
-	return &seen{&Session{file: file}, n}, nil
+	return &seen{file: file, at: n}, nil
 }
 
 // lastActivity is when something last happened in a session.

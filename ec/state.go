@@ -32,7 +32,7 @@ type State struct {
 	receiptOrder btree.Map[uint64, string]   // command ids by revision
 	auditHash    string                      // of the last audit line
 	policy       Policy
-	sessions     btree.Map[string, *Session]                      // by file name
+	sessions     btree.Map[string, *stored]                       // by file name
 	holders      btree.Map[string, struct{}]                      // by holderKey: which sessions an overlay concerns
 	pins         btree.Map[string, *contracts.PinnedOverlayStore] // by pinKey
 	defaults     Defaults

@@ -35,7 +35,7 @@ func (s *State) recordTruth(c Command, b RecordTruth) (decision, error) {
 	if t.ReanswerPlanID != "" {
 		return s.recordPlanTruth(t)
 	}
-	old, ok := s.sessions.Get(key.FileName())
+	old, ok := s.session(key.FileName())
 	if !ok {
 		return decision{}, fault.New(fault.NotFound, "not_found", "there is no such session")
 	}

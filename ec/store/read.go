@@ -47,15 +47,24 @@ func (s *Store) List(prefix string) ([]string, error) {
 	} else if rule, msg := checkPath(dir); rule != "" {
 		return nil, badPath(msg)
 	}
-	set := map[string]bool{}
+	var found []string
 	s.mu.Lock()
 	waiting := maps.Clone(s.pending)
 	s.mu.Unlock()
-	if err := s.walk(dir, func(p string) { set[p] = true }); err != nil {
+	if err := s.walk(dir, func(p string) { found = append(found, p) }); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	maps.Copy(waiting, s.pending)
+	if len(waiting) == 0 { // as at every start after a clean end
+		s.mu.Unlock()
+		slices.Sort(found)
+		return found, nil
+	}
+	set := make(map[string]bool, len(found))
+	for _, p := range found {
+		set[p] = true
+	}
 	for p := range waiting {
 		d := s.docs[p]
 		if dir != "." && !strings.HasPrefix(p, dir+"/") {

@@ -18,72 +18,16 @@ import (
 	"time"
 
 	"github.com/elnor/promptlab/contracts"
-	"github.com/elnor/promptlab/ec"
-	"github.com/elnor/promptlab/ec/ectest"
 )
 
-const overlays = 10_000
-
-// library: starting with 10,000 overlays, and searching them.
+// library: starting with 10,000 overlays and 100,000 sessions, and searching them.
 func library(t *testing.T, b *board) {
 	dir := t.TempDir()
-	fill(t, memory(dir))
+	fill(t, memory(dir), whole)
 	start(t, dir, b)
 	s := serve(t, dir)
 	lookup(t, s, b)
 	grown(t, s, b)
-}
-
-// words give titles and descriptions something to find.
-func words() []string {
-	return strings.Fields("release legal review incident finance travel research privacy hiring contract roadmap summary customer audit design " +
-		"security outage metrics pricing onboarding translation minutes proposal budget warranty")
-}
-
-// fill makes the library as EC would have left it: every file of every command,
-// decided by the domain itself, without the wait for the disk.
-func fill(t *testing.T, dir string) {
-	t.Helper()
-	w := words()
-	state := ec.New(ec.DefaultPolicy())
-	now := time.Now()
-	for i := range overlays {
-		body := fmt.Sprintf("Write note %d in plain words.\n\n- Say what changed and why.\n- Never guess a date.\n%s", i, strings.Repeat("- Keep names and numbers as they are.\n", i%20))
-		rec := ectest.Overlay(fmt.Sprintf("style-%05d", i), body)
-		a, z := w[i%len(w)], w[i/len(w)%len(w)]
-		rec.Frontmatter.Title = fmt.Sprintf("Style for %s and %s, %d", a, z, i)
-		rec.Frontmatter.Description = fmt.Sprintf("How the %s team wants a %s note number %d", z, a, i)
-		out, err := state.Perform(ec.Command{
-			ID: fmt.Sprintf("bench-%d", i), Actor: ec.Actor{Role: ec.RoleUser, Name: "person"},
-			At: contracts.At(now.Add(time.Duration(i) * time.Millisecond)), Body: ec.CreateOverlay{Record: rec},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range out.Change.Docs {
-			write(t, filepath.Join(dir, d.Path), os.O_TRUNC, d.Body)
-		}
-		for _, l := range out.Change.Lines {
-			write(t, filepath.Join(dir, l.Stream), os.O_APPEND, append(l.Body, '\n'))
-		}
-	}
-}
-
-func write(t *testing.T, path string, how int, body []byte) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|how, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write(body); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // start: the built program's `up` over the library, until it says that it is
@@ -102,7 +46,7 @@ func start(t *testing.T, dir string, b *board) {
 		d, rss := startOnce(t, program, dir)
 		took, peak = append(took, d.Seconds()), append(peak, rss)
 	}
-	b.add(line{"start, 10,000 overlays", fmt.Sprintf("%.2f s", median(took)), fmt.Sprintf("%.2f s empty", median(none)),
+	b.add(line{"start, 10,000 overlays, 100,000 sessions", fmt.Sprintf("%.2f s", median(took)), fmt.Sprintf("%.2f s empty", median(none)),
 		fmt.Sprintf("%.1fx", median(took)/median(none)), "<= 2 s", verdict(median(took) <= 2)})
 	b.add(line{"start memory", fmt.Sprintf("%.0f MB", median(peak)), "-", "-", "<= 400 MB", verdict(median(peak) <= 400)})
 	b.note("start: `promptlab up` as a process, from exec to the line that says it is ready, files in the page cache; min/median/max of %d: %s s, empty home %s s, peak memory (VmHWM) %s MB.",
@@ -176,8 +120,8 @@ func lookup(t *testing.T, s *server, b *board) {
 	}
 	all10k, err := s.send(http.MethodGet, "/api/overlays?limit=1", "")
 	var list contracts.OverlayListResponse
-	if err != nil || json.Unmarshal(all10k, &list) != nil || list.Total != overlays || found == 0 {
-		t.Fatalf("the library holds %d overlays, want %d; the searches found %d (%v)", list.Total, overlays, found, err)
+	if err != nil || json.Unmarshal(all10k, &list) != nil || list.Total != whole.overlays || found == 0 {
+		t.Fatalf("the library holds %d overlays, want %d; the searches found %d (%v)", list.Total, whole.overlays, found, err)
 	}
 	p99 := at(all, 0.99)
 	b.add(line{"lookup p99", ms(p99), "-", "-", "<= 5 ms", verdict(p99 <= 5*time.Millisecond)})

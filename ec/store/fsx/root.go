@@ -200,7 +200,7 @@ func (r *Root) List(dir string) ([]Entry, error) {
 		return nil, err
 	}
 	defer d.Close() //nolint:errcheck // nothing was written
-	names, err := d.ReadDir(-1)
+	names, err := names(d)
 	if err != nil {
 		return nil, err
 	}
@@ -210,6 +210,18 @@ func (r *Root) List(dir string) ([]Entry, error) {
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out, nil
+}
+
+// names reads a folder by a handle of its own: of one that os.Root opened, os
+// looks at every single file, although the folder says what each of them is.
+func names(d *os.File) ([]os.DirEntry, error) {
+	fd, err := unix.FcntlInt(d.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, wrap("list", d.Name(), err)
+	}
+	own := os.NewFile(uintptr(fd), d.Name())
+	defer own.Close() //nolint:errcheck // nothing was written
+	return own.ReadDir(-1)
 }
 
 func (r *Root) renameat2(op, from, to string, flags uint) error {
