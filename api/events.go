@@ -25,20 +25,11 @@ const (
 	writeDeadline = 10 * time.Second
 )
 
-// EventList answers GET /api/events for a client that wants JSON.
-type EventList struct {
-	Items contracts.List[contracts.LiveEvent] `json:"items"`
-	Next  uint64                              `json:"next"` // ask for what comes after this
-	// Missed says that events between what was known and the first of these are
-	// not kept any more, or that the number is of another life.
-	Missed bool `json:"missed"`
-}
-
 func (s *Server) eventRoutes() {
 	after := param{name: "after", kind: paramInt, about: "The seq of the last event that is known already."}
 	s.register(op{id: "events", method: http.MethodGet, path: "/api/events", query: []param{after},
 		summary: "What happens, as it happens: server-sent events, or with Accept: application/json the list so far",
-		media:   "text/event-stream", out: reflect.TypeFor[EventList]()}, s.events)
+		media:   "text/event-stream", out: reflect.TypeFor[contracts.EventList]()}, s.events)
 }
 
 func (s *Server) events(w http.ResponseWriter, r *http.Request, q values) error {
@@ -75,10 +66,10 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, q values, want f
 }
 
 // eventList gives what is kept and comes after a number.
-func (s *Server) eventList(after uint64, want func(contracts.LiveEvent) bool) EventList {
+func (s *Server) eventList(after uint64, want func(contracts.LiveEvent) bool) contracts.EventList {
 	last := s.cfg.Feed.Last()
 	kept := s.cfg.Feed.After(after)
-	out := EventList{Next: last, Missed: after != last}
+	out := contracts.EventList{Next: last, Missed: after != last}
 	if n := len(kept); n > 0 {
 		out.Next = max(last, kept[n-1].Seq)
 		out.Missed = kept[0].Seq != after+1 // numbers have no gaps

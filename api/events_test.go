@@ -104,7 +104,7 @@ func TestEventsAsTheyHappen(t *testing.T) {
 	if id, e := parse(t, message(t, resumed)); id != id2 || e.Overlay != "two-b" {
 		t.Errorf("resumed after %s: got id %s %+v, want %s", id1, id, e, id2)
 	}
-	list := read[api.EventList](r, "list", r.ask(ec.RoleUser, "GET", "/api/events?after="+id1, "", "Accept", "application/json"), 200)
+	list := read[contracts.EventList](r, "list", r.ask(ec.RoleUser, "GET", "/api/events?after="+id1, "", "Accept", "application/json"), 200)
 	if len(list.Items) != 1 || list.Items[0].Seq != e2.Seq {
 		t.Errorf("list after %s: %+v", id1, list)
 	}

@@ -43,7 +43,7 @@ func (s *Server) seamRoutes() {
 	notices := seam("session-notices", http.MethodGet, "session-notices",
 		"Which packets are out of date, as it happens: server-sent events, or with Accept: application/json the list so far")
 	notices.query = []param{{name: "after", kind: paramInt, about: "The seq of the last notice that is known already."}}
-	notices.media, notices.out = "text/event-stream", reflect.TypeFor[EventList]()
+	notices.media, notices.out = "text/event-stream", reflect.TypeFor[contracts.EventList]()
 	s.register(notices, func(w http.ResponseWriter, r *http.Request, q values) error {
 		return s.follow(w, r, q, func(e contracts.LiveEvent) bool { return e.Session != "" })
 	})

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/elnor/promptlab/api"
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
 	"github.com/elnor/promptlab/ec/ectest"
@@ -220,7 +219,7 @@ func TestSessionNotices(t *testing.T) { // G-045, decision 24
 	if got := next(); got.kind != "session.pruned" || got.session != token {
 		t.Errorf("notice of a pruned session: %+v", got)
 	}
-	list := read[api.EventList](r, "list", r.ask(ec.RoleSeam, "GET", "/internal/doc17/session-notices", "", "Accept", "application/json"), 200)
+	list := read[contracts.EventList](r, "list", r.ask(ec.RoleSeam, "GET", "/internal/doc17/session-notices", "", "Accept", "application/json"), 200)
 	if len(list.Items) != 3 {
 		t.Errorf("list: %+v, want 3 notices and nothing else", list.Items)
 	}

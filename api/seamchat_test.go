@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/elnor/promptlab/api"
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
 )
@@ -87,8 +86,8 @@ func TestUsageOfConversations(t *testing.T) {
 // whether it missed anything.
 func TestNoticesSayWhatWasMissed(t *testing.T) {
 	r := liveRig(t)
-	ask := func(after uint64) api.EventList {
-		return read[api.EventList](r, "notices", r.ask(ec.RoleSeam, "GET", fmt.Sprintf("/internal/doc17/session-notices?after=%d", after), "", "Accept", "application/json"), 200)
+	ask := func(after uint64) contracts.EventList {
+		return read[contracts.EventList](r, "notices", r.ask(ec.RoleSeam, "GET", fmt.Sprintf("/internal/doc17/session-notices?after=%d", after), "", "Accept", "application/json"), 200)
 	}
 	first := ask(0)
 	if first.Next == 0 {

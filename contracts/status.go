@@ -36,3 +36,12 @@ type LiveEvent struct {
 	SessionRevision *int   `json:"session_revision,omitempty" minimum:"0"`
 	PendingRefresh  bool   `json:"pending_refresh,omitempty"`
 }
+
+// EventList answers a client that asks for events from time to time.
+type EventList struct {
+	Items List[LiveEvent] `json:"items"`
+	Next  uint64          `json:"next"` // ask for what comes after this
+	// Missed says that events between what was known and the first of these are
+	// not kept any more, or that the number is of another life.
+	Missed bool `json:"missed"`
+}
