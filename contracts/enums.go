@@ -142,6 +142,13 @@ func (OverlayRefreshReason) Values() []string {
 // ReanswerContextMode says which history a re-answer takes along.
 type ReanswerContextMode string
 
+// The modes.
+const (
+	ContextClean    ReanswerContextMode = "clean_context"        // the question alone
+	ContextSelected ReanswerContextMode = "selected_turns_only"  // the selected messages
+	ContextThread   ReanswerContextMode = "thread_plus_selected" // the whole thread
+)
+
 // Values lists the set.
 func (ReanswerContextMode) Values() []string {
 	return []string{"clean_context", "selected_turns_only", "thread_plus_selected"}

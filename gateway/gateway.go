@@ -158,6 +158,17 @@ func (g *Gateway) Target(role Role, model string) (Target, error) {
 	return lanes[0].Target, nil
 }
 
+// Targets gives the targets that serve a role, in the order of the configuration.
+func (g *Gateway) Targets(role Role) []Target {
+	var out []Target
+	for _, l := range g.lanes {
+		if slices.Contains(l.Routes, role) {
+			out = append(out, l.Target)
+		}
+	}
+	return out
+}
+
 // route gives the target of a request and, where a fallback is allowed, the one
 // behind it. A model that the caller named is never swapped for another, and a
 // judge's or an example's answer by another model would void the comparison.

@@ -46,6 +46,17 @@ func NewSchema(id, document string) (*Schema, error) {
 	return &Schema{id: id, shape: shape, keywords: keywords}, nil
 }
 
+// NewClientSchema compiles a JSON Schema of somebody who asks through us. It is
+// sent as it was given.
+func NewClientSchema(id string, document []byte) (*Schema, error) {
+	s, err := NewSchema(id, string(document))
+	if err != nil {
+		return nil, err
+	}
+	s.keywords = bytes.Clone(document)
+	return s, nil
+}
+
 type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, errors.New("no reference to other documents") }

@@ -74,7 +74,7 @@ func newBook(tasks ec.Tasks, msg contracts.TaskMessage, job contracts.UUID) *boo
 
 // add takes a row of the gateway; it never waits for EC.
 func (b *book) add(a gateway.Attempt) bool {
-	row := usageRow(a)
+	row := a.UsageRow()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls++
@@ -153,22 +153,6 @@ func (b *book) Borrow(ctx context.Context, nanoUSD int64) (int64, error) {
 		return 0, errors.Join(errors.New("borrow"), err)
 	}
 	return int64(granted), nil
-}
-
-// usageRow makes the contract's row of the gateway's.
-func usageRow(a gateway.Attempt) contracts.UsageRow {
-	return contracts.UsageRow{
-		AttemptID: contracts.DeriveID(a.AttemptID, "attempt", 0), RequestID: clip(a.RequestID, 100),
-		ProviderRequestID: clip(a.ProviderRequestID, 200), JobID: contracts.UUID(a.JobID),
-		Feature: contracts.ModelRole(a.Role), Target: clip(a.Target, 100), Provider: clip(a.Provider, 50),
-		Model: clip(a.Model, 200), ServedModel: clip(a.ServedModel, 200),
-		PromptKey: clip(a.PromptKey, 200), PromptVersion: clip(a.PromptVersion, 100), RequestDigest: clip(a.RequestDigest, 64),
-		Attempt: min(max(a.Number, 1), 100), Success: a.Class == "", Class: clip(string(a.Class), 50), Finish: clip(string(a.Finish), 50),
-		UsageKnown: a.Usage.Known, InputTokens: max(a.Usage.Input, 0), OutputTokens: max(a.Usage.Output, 0),
-		ReasoningTokens: max(a.Usage.Reasoning, 0), CacheReadTokens: max(a.Usage.CacheRead, 0), CacheWriteTokens: max(a.Usage.CacheWrite, 0),
-		CostKnown: a.CostKnown, Cost: contracts.NanoUSD(max(a.CostNanoUSD, 0)), LatencyMS: a.Duration.Milliseconds(),
-		Simulated: a.Simulated, At: contracts.At(a.StartedAt),
-	}
 }
 
 // clip cuts a text to so many characters.

@@ -75,6 +75,9 @@ func Rules() map[string]Rule {
 		},
 		"worker/pyrun": {Knows: []string{"contracts", "internal/fault"}, Libraries: []string{"os/exec"}},
 
+		"chat":      {Knows: []string{"contracts", "gateway", "prompt", "internal/fault", "internal/problem", "internal/wall"}},
+		"chat/seam": {Knows: []string{"chat", "contracts", "internal/fault", "internal/problem"}},
+
 		"importer":         {Knows: []string{"contracts", "ec/frontmatter", "ec/lint", "internal/fault"}, Forbidden: pure},
 		"presets":          {Knows: []string{"contracts", "ec", "ec/frontmatter", "ec/lint", "internal/fault"}},
 		"presets/examples": {},
