@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/elnor/promptlab/contracts"
@@ -61,7 +62,7 @@ type Config struct {
 	TLS       bool                                 // the listener speaks TLS
 	Ready     func(context.Context) (string, bool) // may be nil
 
-	Metrics prometheus.Registerer
+	Metrics *prometheus.Registry
 	Log     *slog.Logger
 	Now     func() time.Time
 	NewID   func() string // UUID version 7
@@ -115,12 +116,20 @@ func New(cfg Config) (*Server, error) {
 // ends with ctx, after a last try to deliver.
 func (s *Server) Run(ctx context.Context) error { return s.outbox.run(ctx, s.packets.sync) }
 
+// Heard is closed when EC has answered for the first time since Run began.
+func (s *Server) Heard() <-chan struct{} { return s.outbox.heard }
+
 // Handler gives the whole endpoint behind its wall.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", s.guarded("/v1/chat/completions", s.completions))
 	mux.HandleFunc("GET /v1/models", s.guarded("/v1/models", s.models))
 	mux.HandleFunc("GET /v1/models/{id...}", s.guarded("/v1/models/{id}", s.model))
+	exported := promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{})
+	mux.HandleFunc("GET /metrics", s.handle("/metrics", func(x *exchange) error {
+		exported.ServeHTTP(x, x.r)
+		return nil
+	}, s.operator))
 	mux.HandleFunc("GET /healthz", s.open("/healthz", s.health))
 	mux.HandleFunc("GET /readyz", s.open("/readyz", s.ready))
 	mux.HandleFunc("/", s.guarded("unmatched", func(*exchange) error {

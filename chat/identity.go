@@ -68,13 +68,7 @@ func (k *keys) authenticate(ctx context.Context, r *http.Request) (caller, error
 	if subtle.ConstantTimeCompare(hash[:], k.cfg.UserToken[:]) == 1 {
 		return caller{}, nil
 	}
-	other := ""
-	for role, want := range k.cfg.Others {
-		if subtle.ConstantTimeCompare(hash[:], want[:]) == 1 {
-			other = role
-		}
-	}
-	if other != "" {
+	if other := k.other(hash); other != "" {
 		return caller{}, &apiError{status: http.StatusForbidden, kind: kindForbidden, code: "forbidden", message: "the role " + other + " may not do this"}
 	}
 	if !contracts.IsSessionAPIKey(token) {
@@ -88,6 +82,29 @@ func (k *keys) authenticate(ctx context.Context, r *http.Request) (caller, error
 		return caller{}, err
 	}
 	return caller{session: &session}, nil
+}
+
+// other gives the role that a token of somebody else's proves, or nothing.
+func (k *keys) other(hash [sha256.Size]byte) string {
+	found := ""
+	for role, want := range k.cfg.Others {
+		if subtle.ConstantTimeCompare(hash[:], want[:]) == 1 {
+			found = role
+		}
+	}
+	return found
+}
+
+// only admits one role's token.
+func (k *keys) only(role string, r *http.Request) error {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return &apiError{status: http.StatusUnauthorized, kind: kindAuth, code: "unauthenticated", message: "the token of the role " + role + " is needed"}
+	}
+	if k.other(sha256.Sum256([]byte(token))) != role {
+		return &apiError{status: http.StatusForbidden, kind: kindForbidden, code: "forbidden", message: "this is for the role " + role}
+	}
+	return nil
 }
 
 // session gives the session of a key: from EC, or while EC is away as it was

@@ -15,7 +15,8 @@ const (
 	maxWaiting = 10_000 // receipts and reports that wait for EC; more are lost and counted
 	maxRows    = 10_000 // likewise, rows of model calls
 	rowsAtOnce = 200
-	beat       = 10 * time.Second // EC takes us for gone after three of these
+	beat       = 10 * time.Second       // EC takes us for gone after three of these
+	firstBeat  = 200 * time.Millisecond // until EC was heard once
 	rowsEvery  = 2 * time.Second
 	lastTry    = 5 * time.Second
 )
@@ -74,6 +75,7 @@ type outbox struct {
 	log     *slog.Logger
 	meters  meters
 	wake    chan struct{}
+	heard   chan struct{} // closed when EC has answered once
 
 	mu      sync.Mutex
 	waiting []word
@@ -81,7 +83,7 @@ type outbox struct {
 }
 
 func newOutbox(l Ledger, rows *Rows, timeout time.Duration, log *slog.Logger, m meters) *outbox {
-	return &outbox{ledger: l, rows: rows, timeout: timeout, log: log, meters: m, wake: make(chan struct{}, 1)}
+	return &outbox{ledger: l, rows: rows, timeout: timeout, log: log, meters: m, wake: make(chan struct{}, 1), heard: make(chan struct{})}
 }
 
 // tell delivers words now, if nothing waits before them; else, or while EC is
@@ -189,10 +191,13 @@ func (o *outbox) bill(ctx context.Context) {
 
 // run delivers until ctx ends. beatEC keeps EC knowing that we are here.
 func (o *outbox) run(ctx context.Context, beatEC func(context.Context) error) error {
-	beats, rows := time.NewTicker(beat), time.NewTicker(rowsEvery)
+	beats, rows := time.NewTicker(firstBeat), time.NewTicker(rowsEvery)
 	defer beats.Stop()
 	defer rows.Stop()
-	_ = beatEC(ctx) // EC may come later
+	heard := sync.OnceFunc(func() {
+		beats.Reset(beat)
+		close(o.heard)
+	})
 	for {
 		select {
 		case <-ctx.Done():
@@ -203,6 +208,7 @@ func (o *outbox) run(ctx context.Context, beatEC func(context.Context) error) er
 			return nil
 		case <-beats.C:
 			if beatEC(ctx) == nil {
+				heard()
 				o.drain(ctx)
 			}
 		case <-o.wake:

@@ -63,6 +63,11 @@ func (s *Server) guarded(route string, h func(*exchange) error) http.HandlerFunc
 	})
 }
 
+// operator admits the operator alone.
+func (s *Server) operator(x *exchange) error {
+	return s.keys.only("operator", x.r)
+}
+
 // handle is the whole way of a request: the wall, the credentials, the answer
 // and the line in the log.
 func (s *Server) handle(route string, h, admit func(*exchange) error) http.HandlerFunc {

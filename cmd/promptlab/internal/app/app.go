@@ -64,8 +64,9 @@ func (s Servers) Worker(ctx context.Context, run cli.ServerRun) error {
 	)
 }
 
-// serve runs EC and its API, and with the worker the whole of it.
-func (s Servers) serve(ctx context.Context, run cli.ServerRun, withWorker bool) error {
+// serve runs EC and its API, and with a worker and the chat endpoint the whole
+// of it.
+func (s Servers) serve(ctx context.Context, run cli.ServerRun, everything bool) error {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	core, err := openCore(run, reg)
@@ -89,7 +90,7 @@ func (s Servers) serve(ctx context.Context, run cli.ServerRun, withWorker bool) 
 	if err != nil {
 		return err
 	}
-	ln, err := listen(ctx, run)
+	ln, err := listen(ctx, run, run.Config.Listen)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (s Servers) serve(ctx context.Context, run cli.ServerRun, withWorker bool) 
 		{Name: "keys", Run: func(ctx context.Context) error { return core.ensureKeys(ctx, run.SplitKey) }},
 		{Name: "dispatch", Run: dispatcher.Run},
 	}
-	if withWorker {
+	if everything {
 		w, err := newWorker(run, door, b, reg)
 		if err != nil {
 			_ = ln.Close() // the reason is in err
@@ -112,20 +113,25 @@ func (s Servers) serve(ctx context.Context, run cli.ServerRun, withWorker bool) 
 		}
 		parts = append(parts, life.Part{Name: "worker", Run: w.Run})
 	}
-	parts = append(parts,
-		life.HTTP("api", ln, server.Handler(), run.Config.Worker.Grace),
-		life.Part{Name: "ready", Run: ready(run, server, ln)},
-	)
-	return life.Run(ctx, parts...)
+	parts = append(parts, life.HTTP("api", ln, server.Handler(), run.Config.Worker.Grace))
+	var c *chatPart
+	if everything {
+		if c, err = newChat(ctx, run, ownURL(run, ln), ownTransport(), reg); err != nil {
+			_ = ln.Close() // the reason is in err
+			return err
+		}
+		parts = append(parts, c.parts(run)...)
+	}
+	return life.Run(ctx, append(parts, life.Part{Name: "ready", Run: ready(run, server, ln, c)})...)
 }
 
 // listen binds the address; anything but loopback has been refused without TLS
 // by the configuration.
-func listen(ctx context.Context, run cli.ServerRun) (net.Listener, error) {
+func listen(ctx context.Context, run cli.ServerRun, address string) (net.Listener, error) {
 	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", run.Config.Listen)
+	ln, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", run.Config.Listen, err)
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
 	if run.Config.TLSCert == "" {
 		return ln, nil
@@ -145,8 +151,9 @@ func scheme(run cli.ServerRun) string {
 	return "http"
 }
 
-// ready says where everything answers, after the API has answered once.
-func ready(run cli.ServerRun, server *api.Server, ln net.Listener) func(context.Context) error {
+// ready says where everything answers, after the API has answered once and, where
+// there is a chat endpoint, EC has heard of it.
+func ready(run cli.ServerRun, server *api.Server, ln net.Listener, c *chatPart) func(context.Context) error {
 	return func(ctx context.Context) error {
 		base := scheme(run) + "://" + ln.Addr().String()
 		client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
@@ -165,8 +172,17 @@ func ready(run cli.ServerRun, server *api.Server, ln net.Listener) func(context.
 		}
 		_ = resp.Body.Close() // nothing in it
 		client.CloseIdleConnections()
+		where := home.Ready{API: base, Console: base + "/", Dashboard: base + "/dashboard/", PID: os.Getpid()}
+		if c != nil {
+			where.Chat = c.url
+			select {
+			case <-c.server.Heard():
+			case <-ctx.Done():
+				return nil // told to stop before it was ready
+			}
+		}
 		err = run.Ready(cli.Ready{
-			Ready:       home.Ready{API: base, Console: base + "/", Dashboard: base + "/dashboard/", PID: os.Getpid()},
+			Ready:       where,
 			ConsoleLink: server.LoginLink(ec.RoleOperator),
 			Simulated:   run.Config.Simulated(),
 		})

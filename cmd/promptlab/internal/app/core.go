@@ -77,17 +77,21 @@ func newWorker(run cli.ServerRun, tasks ec.Tasks, b *broker.Broker, reg promethe
 	return worker.New(worker.Config{
 		EC: tasks, Redis: b.Redis(), Log: run.Log, Metrics: reg, Concurrency: run.Config.Worker.Concurrency, DrainFor: run.Config.Worker.Grace,
 		Python: pyrun.Config{Python: run.Config.Python, Log: run.Log},
-		Models: func(rows gateway.Rows) (worker.Models, error) { return models(run, rows, reg) },
+		Models: func(rows gateway.Rows) (worker.Models, error) { return models(run, rows, reg, "worker") },
 	})
 }
 
-// models makes the gateway: the configured models, or the simulator.
-func models(run cli.ServerRun, rows gateway.Rows, reg prometheus.Registerer) (*gateway.Gateway, error) {
+// models makes the gateway of a part of the process: the configured models, or
+// the simulator. Parts of one process count apart.
+func models(run cli.ServerRun, rows gateway.Rows, reg prometheus.Registerer, part string) (*gateway.Gateway, error) {
 	list := run.Config.Models
 	if run.Config.Simulated() {
 		list = []gateway.ModelConfig{{
 			Name: "simulator", Protocol: "simulator", Model: run.Config.Simulator.World, Routes: gateway.Roles(),
 		}}
+	}
+	if reg != nil {
+		reg = prometheus.WrapRegistererWith(prometheus.Labels{"part": part}, reg)
 	}
 	return gateway.New(gateway.Config{
 		Models: list, Rows: rows, Metrics: reg, Log: run.Log,

@@ -17,6 +17,8 @@ type Servers interface {
 	Serve(ctx context.Context, run ServerRun) error
 	// Worker runs a worker against a queue server and a serve elsewhere.
 	Worker(ctx context.Context, run ServerRun) error
+	// Chat runs the chat endpoint for a serve elsewhere.
+	Chat(ctx context.Context, run ServerRun) error
 	// Verify checks the data root at a path.
 	Verify(memory string) (VerifyReport, error)
 }
@@ -32,7 +34,7 @@ type ServerRun struct {
 
 	SplitKey string // secret of a fresh library; empty: by chance, as it should be outside of demo
 
-	ECURL string // Worker: where serve is
+	ECURL string // Worker, Chat: where serve is
 	Token string // Worker: the worker's token
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os/exec"
 	"path/filepath"
@@ -56,7 +57,22 @@ func (a *app) serverCommands() []*cobra.Command {
 			return a.finished(a.Servers.Worker(c.Context(), run), c.Context())
 		},
 	}
-	list := []*cobra.Command{up, serve, worker}
+	chat := &cobra.Command{
+		Use: "chat", Short: "Run the chat endpoint: OpenAI's protocol, with a session's overlays", Args: exactly(),
+		Long: "Runs an endpoint that any program for OpenAI's chat completions can talk to by changing its base URL.\n" +
+			"The API key is the user token or a session key (promptlab sessions key create); the headers X-PromptLab-Session,\n" +
+			"or X-PromptLab-Workspace and X-PromptLab-Thread, name the session. While serve is away turns are answered\n" +
+			"without overlays, and say so. promptlab up runs this endpoint as well.",
+		Example: "  promptlab chat\n  promptlab chat --ec https://lab.example --chat-listen 127.0.0.1:8080",
+		RunE: func(c *cobra.Command, _ []string) error {
+			run, err := a.openChat(c)
+			if err != nil {
+				return err
+			}
+			return a.finished(errors.Join(a.Servers.Chat(c.Context(), run), run.Home.RemoveChat(a.PID)), c.Context())
+		},
+	}
+	list := []*cobra.Command{up, serve, worker, chat}
 	for _, c := range list {
 		addSettings(c)
 	}
@@ -133,6 +149,41 @@ func (a *app) openWorker(c *cobra.Command) (ServerRun, error) {
 	run.Ready = func(Ready) error {
 		return a.answer(map[string]any{"worker": "ready", "ec": run.ECURL, "pid": a.PID}, func(s term.Screen) {
 			s.Printf("The worker is ready and reports to %s.\n", run.ECURL)
+		})
+	}
+	return run, nil
+}
+
+// openChat finds the serve whose sessions a chat endpoint applies. It makes nothing.
+func (a *app) openChat(c *cobra.Command) (ServerRun, error) {
+	cfg, _, err := config.Load(a.configInput(c.Flags()))
+	if err != nil {
+		return ServerRun{}, err
+	}
+	run := ServerRun{Config: cfg, Home: home.Home{Dir: cfg.Home, Memory: cfg.Memory}, Env: a.Env, Log: a.logger(cfg), ECURL: cfg.Worker.ECURL}
+	if run.ECURL == "" {
+		ready, err := run.Home.ReadReady()
+		if err != nil || ready.API == "" {
+			return ServerRun{}, advice{notRunning{cfg.Home}, "start promptlab serve first, or say where it is with --ec"}
+		}
+		run.ECURL = ready.API
+	}
+	for _, role := range home.Roles() {
+		if _, err := run.Home.Token(role); missing(err) {
+			return ServerRun{}, advice{fmt.Errorf("there is no %s token", role), "copy the token files from run/ in the home of promptlab serve"}
+		} else if err != nil {
+			return ServerRun{}, err
+		}
+	}
+	run.Ready = func(r Ready) error {
+		if err := run.Home.AddChat(a.withPID(r)); err != nil {
+			return err
+		}
+		return a.answer(map[string]any{"chat": r.Chat, "ec": run.ECURL, "pid": a.PID, "simulated": r.Simulated}, func(s term.Screen) {
+			s.Printf("The chat endpoint answers at %s/v1 with the sessions of %s.\n", r.Chat, run.ECURL)
+			if r.Simulated {
+				s.Printf("No model is configured: answers come from the simulator. promptlab doctor says how to change that.\n")
+			}
 		})
 	}
 	return run, nil

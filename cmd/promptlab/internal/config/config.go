@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type Config struct {
 	Sandbox     Sandbox
 	Scheduler   Scheduler
 	Worker      Worker
+	Chat        Chat
 	Simulator   Simulator
 	Log         Log
 }
@@ -56,6 +58,29 @@ type Worker struct {
 	OptimizeLimit time.Duration
 	MeasureLimit  time.Duration
 	Grace         time.Duration // time to hand tasks back when stopping
+}
+
+// Chat is the endpoint that programs talk to as they would to OpenAI's.
+type Chat struct {
+	Listen    string        // empty: ChatListen
+	ECTimeout time.Duration // what a turn waits for EC
+}
+
+// ChatListen gives the address of the chat endpoint: the one that is set, else
+// one port above the API's, or any free one where that is any.
+func (c Config) ChatListen() string {
+	if c.Chat.Listen != "" {
+		return c.Chat.Listen
+	}
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return c.Listen
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil || n == 0 || n == 65535 {
+		return net.JoinHostPort(host, "0")
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n+1))
 }
 
 // Simulator is the world that answers when no model is configured.
@@ -200,15 +225,21 @@ func (l *loader) cross() {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		l.fail("tls_cert", "", "needs tls_key beside it, and the other way round")
 	}
-	host, _, err := net.SplitHostPort(c.Listen)
+	l.remote("listen", c.Listen)
+	l.remote("chat.listen", c.Chat.Listen)
+}
+
+// remote checks an address that may be reachable from other machines.
+func (l *loader) remote(key, address string) {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil || Loopback(host) {
 		return
 	}
 	switch {
-	case !c.AllowRemote:
-		l.fail("listen", l.origin["listen"], "is not on this machine alone; that needs --allow-remote and TLS files")
-	case c.TLSCert == "":
-		l.fail("listen", l.origin["listen"], "is not on this machine alone; that needs tls_cert and tls_key")
+	case !l.config.AllowRemote:
+		l.fail(key, l.origin[key], "is not on this machine alone; that needs --allow-remote and TLS files")
+	case l.config.TLSCert == "":
+		l.fail(key, l.origin[key], "is not on this machine alone; that needs tls_cert and tls_key")
 	}
 }
 

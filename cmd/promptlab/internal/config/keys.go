@@ -102,7 +102,7 @@ func keys() []key {
 		{name: "scheduler.time_zone", usage: "time zone of the schedule", fallback: "UTC",
 			set: func(c *Config, v string) error { c.Scheduler.TimeZone = v; return zone(v) },
 			get: func(c Config) string { return c.Scheduler.TimeZone }},
-		{name: "worker.ec_url", flag: "ec", usage: "address of promptlab serve, for a worker elsewhere",
+		{name: "worker.ec_url", flag: "ec", usage: "address of promptlab serve, for a worker or a chat endpoint elsewhere",
 			set: func(c *Config, v string) error { c.Worker.ECURL = v; return webURL(v) },
 			get: func(c Config) string { return c.Worker.ECURL }},
 		{name: "worker.token_file", usage: "the worker's token", path: true,
@@ -115,6 +115,15 @@ func keys() []key {
 		durationKey("worker.optimize_limit", "longest search", "30m", time.Second, 24*time.Hour, func(c *Config) *time.Duration { return &c.Worker.OptimizeLimit }),
 		durationKey("worker.measure_limit", "longest measurement", "20m", time.Second, 24*time.Hour, func(c *Config) *time.Duration { return &c.Worker.MeasureLimit }),
 		durationKey("worker.grace", "time to hand tasks back when stopping", "20s", 0, time.Hour, func(c *Config) *time.Duration { return &c.Worker.Grace }),
+		{name: "chat.listen", usage: "address of the chat endpoint; without it one port above listen",
+			set: func(c *Config, v string) error {
+				if c.Chat.Listen = v; v == "" {
+					return nil
+				}
+				return address(v)
+			},
+			get: func(c Config) string { return c.Chat.Listen }},
+		durationKey("chat.ec_timeout", "how long a turn waits for EC before it goes on without overlays", "2s", 10*time.Millisecond, time.Minute, func(c *Config) *time.Duration { return &c.Chat.ECTimeout }),
 		{name: "simulator.world", usage: "what the simulator plays: helpful (some instructions help) or null (nothing helps)", fallback: "helpful",
 			set: func(c *Config, v string) error { return oneOf(&c.Simulator.World, v, "helpful", "null") },
 			get: func(c Config) string { return c.Simulator.World }},

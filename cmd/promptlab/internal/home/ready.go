@@ -14,6 +14,7 @@ type Ready struct {
 	Chat      string `json:"chat,omitempty"`
 	Dashboard string `json:"dashboard,omitempty"`
 	PID       int    `json:"pid"`
+	ChatPID   int    `json:"chat_pid,omitempty"` // of a chat endpoint that is a process of its own
 }
 
 // ReadyFile is where Ready is kept.
@@ -51,4 +52,31 @@ func (h Home) RemoveReady(pid int) error {
 		return fmt.Errorf("remove ready.json: %w", err)
 	}
 	return nil
+}
+
+// AddChat says where a chat endpoint of its own process answers, beside what the
+// server of this home says.
+func (h Home) AddChat(chat Ready) error {
+	r, err := h.ReadReady()
+	if err != nil { // no server runs here
+		r = Ready{}
+	}
+	r.Chat, r.ChatPID = chat.Chat, chat.PID
+	return h.WriteReady(r)
+}
+
+// RemoveChat takes a chat endpoint's word back, if it is the one of process pid.
+func (h Home) RemoveChat(pid int) error {
+	r, err := h.ReadReady()
+	if err != nil || r.ChatPID != pid {
+		return nil //nolint:nilerr // gone, or somebody else's
+	}
+	r.Chat, r.ChatPID = "", 0
+	if r == (Ready{}) {
+		if err := os.Remove(h.ReadyFile()); err != nil {
+			return fmt.Errorf("remove ready.json: %w", err)
+		}
+		return nil
+	}
+	return h.WriteReady(r)
 }
