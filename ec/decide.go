@@ -98,10 +98,6 @@ func (s *State) decide(c Command) (decision, error) {
 		return s.appendSignal(c, b)
 	case PruneSessions:
 		return s.pruneSessions(c)
-	case CreateSessionKey:
-		return s.createSessionKey(c, b)
-	case RevokeSessionKey:
-		return s.revokeSessionKey(b)
 	default:
 		return decision{}, fault.New(fault.Invalid, "unknown_command", "there is no command %T", c.Body)
 	}

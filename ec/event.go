@@ -83,7 +83,10 @@ type PinsPut struct {
 type DefaultsPut struct{ Defaults Defaults }
 
 // TruthPut says that a receipt of a session arrived.
-type TruthPut struct{ Truth *Truth }
+type TruthPut struct {
+	Truth *Truth
+	New   string // hash of the receipt that came, for the audit
+}
 
 // PlanPut says that a re-answer plan was prepared, used or reported.
 type PlanPut struct {

@@ -49,7 +49,7 @@ func (l loader) sessions() error {
 		return err
 	}
 	holders.into(&l.s.holders)
-	return many(receipts, l.truth, func(_ string, v *Truth) error { l.s.Apply(TruthPut{v}); return nil })
+	return many(receipts, l.truth, func(_ string, v *Truth) error { l.s.Apply(TruthPut{Truth: v}); return nil })
 }
 
 // foundSession is a session's document. It is packed at once.

@@ -218,6 +218,11 @@ func layerOf(source contracts.OverlayActivationSource) int {
 	}
 }
 
+// byPlace orders the entries of a packet.
+func byPlace(a, b contracts.ActiveOverlay) int {
+	return cmp.Or(a.PriorityRank-b.PriorityRank, layerOf(a.Source)-layerOf(b.Source), a.ActivatedAt.Compare(b.ActivatedAt.Time), cmp.Compare(a.OverlayID, b.OverlayID))
+}
+
 // buildPacket is a function of a session's set and the library. What was asked
 // for is in a block or among the dropped, with a warning.
 func (s *State) buildPacket(x *Session, at contracts.Time) contracts.OverlayPromptPacket {
@@ -226,9 +231,7 @@ func (s *State) buildPacket(x *Session, at contracts.Time) contracts.OverlayProm
 		Dropped: contracts.Map[contracts.OverlayDropReason]{},
 	}
 	entries := slices.Clone(x.ActiveOverlays)
-	slices.SortFunc(entries, func(a, b contracts.ActiveOverlay) int {
-		return cmp.Or(a.PriorityRank-b.PriorityRank, layerOf(a.Source)-layerOf(b.Source), a.ActivatedAt.Compare(b.ActivatedAt.Time), cmp.Compare(a.OverlayID, b.OverlayID))
-	})
+	slices.SortFunc(entries, byPlace)
 	for _, w := range x.Warnings {
 		if !bytes.HasPrefix([]byte(w), []byte(noteEdited+":")) { // news for a person, and over with the next receipt
 			p.Warnings = append(p.Warnings, w)

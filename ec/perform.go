@@ -172,9 +172,9 @@ func describe(e Event) (what, hash string) {
 	case DefaultsPut:
 		return "defaults.set", ""
 	case TruthPut:
-		return "receipt:" + e.Truth.SessionKey.FileName(), ""
+		return "receipt:" + e.Truth.SessionKey.FileName() + "@" + e.New, ""
 	case PlanPut:
-		return "plan." + e.What + ":" + string(e.Plan.Plan.PlanID), ""
+		return "plan." + e.What + ":" + string(e.Plan.Plan.PlanID) + e.Plan.mark(e.What), ""
 	case PlanGone:
 		return "plan.pruned:" + string(e.Plan.Plan.PlanID), ""
 	case SignalPut:

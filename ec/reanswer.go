@@ -30,6 +30,17 @@ type Plan struct {
 	Truth         *contracts.OverlayRuntimeTruthSummary `json:"truth,omitempty"`
 }
 
+// mark names for the audit what came to a plan: its packet or its receipt.
+func (p *Plan) mark(what string) string {
+	switch {
+	case what == "used" && p.Packet != nil:
+		return "@" + p.Packet.PacketHash
+	case what == "receipt" && p.Truth != nil:
+		return "@" + contracts.HashJSON(p.Truth)
+	}
+	return ""
+}
+
 func (s *State) preparePlan(c Command, b PreparePlan) (decision, error) {
 	r, err := contracts.Check(b.Request, contracts.Client)
 	if err == nil {

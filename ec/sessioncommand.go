@@ -171,6 +171,10 @@ func (s *State) decideSession(c Command) (d decision, ok bool, err error) {
 		d, err = s.requestRefresh(c, b)
 	case ReportSessionEvent:
 		d, err = s.reportEvent(c, b)
+	case CreateSessionKey:
+		d, err = s.createSessionKey(c, b)
+	case RevokeSessionKey:
+		d, err = s.revokeSessionKey(b)
 	default:
 		ok = false
 	}

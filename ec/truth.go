@@ -65,7 +65,7 @@ func (s *State) recordTruth(c Command, b RecordTruth) (decision, error) {
 	if extra := len(doc.History) - truthHistory; extra > 0 {
 		doc.History = slices.Delete(doc.History, 0, extra)
 	}
-	events := []Event{TruthPut{&doc}}
+	events := []Event{TruthPut{Truth: &doc, New: contracts.HashJSON(t)}}
 	if !own || !newest {
 		return changed(old.file, events...)
 	}

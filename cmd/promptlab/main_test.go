@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/elnor/promptlab/cmd/promptlab/internal/app"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/cli"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/home"
 )
@@ -63,6 +64,11 @@ func (playServers) Up(ctx context.Context, run cli.ServerRun) error {
 		select {} // only a second signal helps
 	}
 	return ctx.Err()
+}
+
+// VerifySession is the real one: it needs no server.
+func (playServers) VerifySession(ctx context.Context, memory, file string) (cli.SessionReport, error) {
+	return app.Servers{}.VerifySession(ctx, memory, file)
 }
 
 func (p playServers) Serve(ctx context.Context, run cli.ServerRun) error { return p.Up(ctx, run) }

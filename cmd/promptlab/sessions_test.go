@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"github.com/elnor/promptlab/internal/wall"
 	"log/slog"
 	"net/http/httptest"
@@ -23,7 +24,8 @@ import (
 
 // TestSessionScripts runs the session commands against the real API over a real
 // EC: overlays o-a and o-b, o-b and o-x exclude each other, and the session
-// chat reported-1 of the workspace w has two turns behind it.
+// chat reported-1 of the workspace w has two turns behind it, whose receipts name
+// packets that there never were; those of honest-1 are true.
 func TestSessionScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/sessions",
@@ -55,6 +57,7 @@ func TestSessionScripts(t *testing.T) {
 			env.Defer(srv.Close)
 			history(core)
 			env.Setenv("PROMPTLAB_HOME", h.Dir)
+			env.Setenv("MEMORY", core.Dir)
 			return h.WriteReady(home.Ready{API: srv.URL, PID: 1})
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode},
@@ -90,4 +93,15 @@ func history(core *ectest.Env) {
 	turn("turn-1", 1, contracts.List[contracts.OverlayID]{"o-a"}, nil)
 	core.Must(ec.ActivateOverlay{Key: key, OverlayID: "o-b", Source: contracts.FromManual})
 	turn("turn-2", 2, contracts.List[contracts.OverlayID]{"o-b"}, contracts.List[contracts.OverlayID]{"o-a"})
+
+	key.SurfaceID, key.ThreadID = "honest-1", "honest-1" // its receipts name the packets that it got
+	for i, id := range []contracts.OverlayID{"o-a", "o-b"} {
+		core.Must(ec.ActivateOverlay{Key: key, OverlayID: id, Source: contracts.FromManual})
+		name := fmt.Sprintf("turn-%d", i+1)
+		p := core.Must(ec.BuildPacket{Key: key, TurnID: name}).Packet
+		core.Must(ec.RecordTruth{Truth: contracts.OverlayRuntimeTruthSummary{
+			SessionKey: key, Revision: p.Revision, TurnID: name, RequestedOverlayIDs: p.RequestedOverlayIDs, AppliedOverlayIDs: p.RequestedOverlayIDs,
+			PacketHash: p.PacketHash, AppliedPacketHash: p.PacketHash, GeneratedAt: &p.GeneratedAt, Model: "m-1",
+		}})
+	}
 }

@@ -115,6 +115,9 @@ func (e *Env) Restart() {
 	e.start()
 }
 
+// Stop stops EC for good.
+func (e *Env) Stop() { e.stop() }
+
 // While stops EC, lets the test do something to its folder, and starts it again.
 func (e *Env) While(stopped func()) {
 	e.tb.Helper()

@@ -52,7 +52,7 @@ func (a *app) updateOverlay() *cobra.Command {
 		Use: "update FILE | ID --body FILE", Short: "Replace the overlay that a file names, or its text alone (- reads standard input)", Args: exactly("FILE"),
 		Long:              "Replaces the overlay that a file with front matter names. With --body the argument is an\noverlay's id: its text is replaced by that file, its header stays. - reads standard input." + aboutReciprocal,
 		Example:           "  promptlab overlays update mine.md\n  pbpaste | promptlab overlays update mine --body -",
-		ValidArgsFunction: cobra.CompletionFunc(a.fileOrOverlay),
+		ValidArgsFunction: a.fileOrOverlay,
 		RunE: func(c *cobra.Command, args []string) error {
 			var o client.OverlayText
 			id := args[0]

@@ -21,6 +21,8 @@ type Servers interface {
 	Chat(ctx context.Context, run ServerRun) error
 	// Verify checks the data root at a path.
 	Verify(memory string) (VerifyReport, error)
+	// VerifySession checks what is kept of a session, by its file name.
+	VerifySession(ctx context.Context, memory, file string) (SessionReport, error)
 }
 
 // ServerRun is what a server is started with. The home is open: directories and
