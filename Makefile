@@ -30,7 +30,7 @@ build: ## write bin/promptlab
 demo: setup build ## run the main job end to end on the embedded default and show the outcome
 	@PROMPTLAB_PYTHON="$$(cd "$(VENV)" && pwd)/bin/python" bin/promptlab demo --exit
 
-test: system setup other-server build test-python test-ts check race ## install what is needed, run every test
+test: system setup other-server build test-python test-ts check race fuzz-api-short ## install what is needed, run every test
 
 test-go: ## Go tests without the race detector (quick)
 	$(GO) test $(PKGS)
@@ -73,6 +73,15 @@ fuzz: ## each fuzz target for a minute (T=30s for less)
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 	  echo "== $$p $$f"; $(GO) test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(or $(T),60s) || exit 1; done; done
 
+FUZZER := .venv-fuzz
+FUZZ_API = @api/fuzz/install.sh $(FUZZER) && $(GO) test ./api -run TestDocumentIsFuzzed -count=1 -timeout 4h -v -args -schemathesis=$(CURDIR)/$(FUZZER)/bin/schemathesis
+.PHONY: fuzz-api fuzz-api-short
+fuzz-api: ## requests made from the OpenAPI document against a server, for ten minutes (T=2h for more, SEED=n for others)
+	$(FUZZ_API) -fuzz-time=$(or $(T),10m) -fuzz-examples=5000 -fuzz-seed=$(or $(SEED),1)
+
+fuzz-api-short: ## the same for half a minute
+	$(FUZZ_API) -fuzz-time=30s -fuzz-examples=5
+
 bench: build ## speed as ratios measured in one run
 	$(GO) test ./cmd/promptlab/bench -run TestBench -count=1 -v -args -bench-table
 
@@ -85,4 +94,4 @@ schema: $(TS)/node_modules/.package-lock.json ## rewrite JSON Schemas, the OpenA
 	@cd $(TS) && npm run -s generate
 
 clean: ## remove what was built
-	rm -rf bin $(VENV)
+	rm -rf bin $(VENV) $(FUZZER)

@@ -90,14 +90,14 @@ func pathParam(name string) *huma.Param {
 }
 
 func (s *Server) describeWrite(o op, d *huma.Operation) {
-	header := func(name, about string, most int) {
-		d.Parameters = append(d.Parameters, &huma.Param{Name: name, In: "header", Description: about, Schema: &huma.Schema{Type: "string", MaxLength: &most, Pattern: "^[ -~]*$"}})
+	header := func(name, about, pattern string, most int) {
+		d.Parameters = append(d.Parameters, &huma.Param{Name: name, In: "header", Description: about, Schema: &huma.Schema{Type: "string", MaxLength: &most, Pattern: pattern}})
 	}
 	if !o.public {
-		header("Idempotency-Key", "Makes the write safe to repeat; the same key with another body is refused.", longestKey)
+		header("Idempotency-Key", "Makes the write safe to repeat; the same key with another body is refused.", "^[ -~]*$", longestKey)
 	}
 	if o.match {
-		header("If-Match", "Refuse with 412 unless this is the present ETag.", longestTag)
+		header("If-Match", "Refuse with 412 unless this is the present ETag; one tag, not a list.", "^[^,]*$", longestTag)
 	}
 	body := &huma.RequestBody{Required: !o.empty, Content: map[string]*huma.MediaType{}}
 	if o.in != nil {
@@ -158,8 +158,8 @@ func (o op) failures() []int {
 	if o.match {
 		out = append(out, http.StatusPreconditionFailed)
 	}
-	if o.id == "get-overlay-packet" { // a plan can have been used, or be too old
-		out = append(out, http.StatusConflict, http.StatusGone)
+	if o.id == "get-overlay-packet" { // a plan can have been used, or be too old; an override can ask for what is not for the surface
+		out = append(out, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

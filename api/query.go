@@ -151,7 +151,7 @@ func printable(name string) string {
 // inQuery turns the fault of a document into one of the parameters it came from.
 func inQuery(err error) error {
 	var f *fault.Error
-	if errors.As(err, &f) && len(f.Details) > 0 {
+	if errors.As(err, &f) && f.Code == "validation_failed" && len(f.Details) > 0 {
 		return badRequest(f.Details)
 	}
 	return err

@@ -2554,7 +2554,7 @@ export interface operations {
             header?: {
                 /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description Refuse with 412 unless this is the present ETag. */
+                /** @description Refuse with 412 unless this is the present ETag; one tag, not a list. */
                 "If-Match"?: string;
             };
             path: {
@@ -2600,7 +2600,7 @@ export interface operations {
             header?: {
                 /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description Refuse with 412 unless this is the present ETag. */
+                /** @description Refuse with 412 unless this is the present ETag; one tag, not a list. */
                 "If-Match"?: string;
             };
             path: {
@@ -2646,7 +2646,7 @@ export interface operations {
             header?: {
                 /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description Refuse with 412 unless this is the present ETag. */
+                /** @description Refuse with 412 unless this is the present ETag; one tag, not a list. */
                 "If-Match"?: string;
             };
             path: {
@@ -2692,7 +2692,7 @@ export interface operations {
             header?: {
                 /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description Refuse with 412 unless this is the present ETag. */
+                /** @description Refuse with 412 unless this is the present ETag; one tag, not a list. */
                 "If-Match"?: string;
             };
             path: {
@@ -2768,7 +2768,7 @@ export interface operations {
             header?: {
                 /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description Refuse with 412 unless this is the present ETag. */
+                /** @description Refuse with 412 unless this is the present ETag; one tag, not a list. */
                 "If-Match"?: string;
             };
             path: {
@@ -2814,7 +2814,7 @@ export interface operations {
             header?: {
                 /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description Refuse with 412 unless this is the present ETag. */
+                /** @description Refuse with 412 unless this is the present ETag; one tag, not a list. */
                 "If-Match"?: string;
             };
             path: {
@@ -2858,7 +2858,7 @@ export interface operations {
             header?: {
                 /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description Refuse with 412 unless this is the present ETag. */
+                /** @description Refuse with 412 unless this is the present ETag; one tag, not a list. */
                 "If-Match"?: string;
             };
             path: {
@@ -2967,7 +2967,7 @@ export interface operations {
             header?: {
                 /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description Refuse with 412 unless this is the present ETag. */
+                /** @description Refuse with 412 unless this is the present ETag; one tag, not a list. */
                 "If-Match"?: string;
             };
             path: {
@@ -3100,7 +3100,7 @@ export interface operations {
             header?: {
                 /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description Refuse with 412 unless this is the present ETag. */
+                /** @description Refuse with 412 unless this is the present ETag; one tag, not a list. */
                 "If-Match"?: string;
             };
             path?: never;
@@ -3214,7 +3214,7 @@ export interface operations {
             header?: {
                 /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description Refuse with 412 unless this is the present ETag. */
+                /** @description Refuse with 412 unless this is the present ETag; one tag, not a list. */
                 "If-Match"?: string;
             };
             path: {
@@ -3259,7 +3259,7 @@ export interface operations {
             header?: {
                 /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description Refuse with 412 unless this is the present ETag. */
+                /** @description Refuse with 412 unless this is the present ETag; one tag, not a list. */
                 "If-Match"?: string;
             };
             path: {
@@ -3304,7 +3304,7 @@ export interface operations {
             header?: {
                 /** @description Makes the write safe to repeat; the same key with another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description Refuse with 412 unless this is the present ETag. */
+                /** @description Refuse with 412 unless this is the present ETag; one tag, not a list. */
                 "If-Match"?: string;
             };
             path: {
@@ -3928,6 +3928,7 @@ export interface operations {
             409: components["responses"]["409"];
             410: components["responses"]["410"];
             421: components["responses"]["421"];
+            422: components["responses"]["422"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
         };
