@@ -45,6 +45,7 @@ type rig struct {
 	model *model
 	log   *buffer
 	reg   *prometheus.Registry
+	stop  func() // ends the delivery of receipts, after a last try
 
 	away atomic.Bool // EC does not answer
 	mu   sync.Mutex
@@ -211,7 +212,8 @@ func (r *rig) serve(from chat.Seam, to chat.Ledger) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.srv.Run(ctx) }()
-	r.t.Cleanup(func() { stop(); <-ended })
+	r.stop = sync.OnceFunc(func() { stop(); <-ended })
+	r.t.Cleanup(r.stop)
 	<-r.srv.Heard()
 }
 
