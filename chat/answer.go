@@ -39,6 +39,10 @@ func (s *Server) completions(x *exchange) error {
 	}
 	truth := s.truth(t, served(resp))
 	t.headers(x.Header())
+	if t.ask.Schema != nil && resp.Malformed && resp.Finish == gateway.FinishStop {
+		s.told(ctx, t, truth)
+		return &apiError{status: http.StatusBadGateway, kind: kindServer, code: "schema_mismatch", message: "the model answered, but not in the shape that response_format asks for"}
+	}
 	x.Header().Set("X-PromptLab-Truth", recorded(s.told(ctx, t, truth)))
 	return x.json(completion{
 		ID: "chatcmpl-" + x.id, Object: "chat.completion", Created: s.cfg.Now().Unix(), Model: t.target.Name,
@@ -232,7 +236,7 @@ func (p *pieces) begin() error {
 	p.x.Header().Set("X-Accel-Buffering", "no")
 	p.x.WriteHeader(http.StatusOK)
 	empty := ""
-	return p.send(delta{Role: "assistant", Content: &empty}, nil)
+	return p.send(delta{Role: "assistant", Content: &empty})
 }
 
 func (p *pieces) event(e gateway.Event) error {
@@ -241,24 +245,24 @@ func (p *pieces) event(e gateway.Event) error {
 	}
 	switch e.Kind {
 	case gateway.EventDelta:
-		return p.send(delta{Content: &e.Text}, nil)
+		return p.send(delta{Content: &e.Text})
 	case gateway.EventRefusal:
-		return p.send(delta{Refusal: e.Text}, nil)
+		return p.send(delta{Refusal: e.Text})
 	case gateway.EventReasoning:
-		return p.send(delta{ReasoningContent: e.Text}, nil)
+		return p.send(delta{ReasoningContent: e.Text})
 	case gateway.EventToolCall:
 		call := answerToolCall{Index: &e.Tool.Index, ID: e.Tool.ID, Function: answerToCall{Name: e.Tool.Name, Arguments: e.Tool.Arguments}}
 		if e.Tool.ID != "" {
 			call.Type = "function"
 		}
-		return p.send(delta{ToolCalls: []answerToolCall{call}}, nil)
+		return p.send(delta{ToolCalls: []answerToolCall{call}})
 	}
 	return nil
 }
 
-func (p *pieces) send(d delta, finish *string) error {
+func (p *pieces) send(d delta) error {
 	c := p.base
-	c.Choices = []chunkChoice{{Delta: d, FinishReason: finish}}
+	c.Choices = []chunkChoice{{Delta: d}}
 	return p.write(c)
 }
 

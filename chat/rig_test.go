@@ -185,7 +185,7 @@ func (r *rig) serve(from chat.Seam, to chat.Ledger) {
 	rows := chat.NewRows()
 	price := 1.0
 	models := []gateway.ModelConfig{
-		{Name: "fast", Protocol: gateway.ProtocolOpenAI, BaseURL: "http://127.0.0.1:1/v1", Model: "fast-2026-01-01", Routes: []gateway.Role{gateway.RoleChat},
+		{Name: "fast", Protocol: gateway.ProtocolOpenAI, Profile: "openai", BaseURL: "http://127.0.0.1:1/v1", Model: "fast-2026-01-01", Routes: []gateway.Role{gateway.RoleChat},
 			Prices: &gateway.Prices{Input: &price, Output: &price}, Limits: gateway.Limits{ImageTokens: 1000}},
 		{Name: "deep", Protocol: gateway.ProtocolOpenAI, BaseURL: "http://127.0.0.1:1/v1", Model: "deep-2026-01-01", Routes: []gateway.Role{gateway.RoleChat}},
 		{Name: "lab", Protocol: gateway.ProtocolOpenAI, BaseURL: "http://127.0.0.1:1/v1", Model: "lab-1", Routes: []gateway.Role{gateway.RoleTask}},

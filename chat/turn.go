@@ -314,10 +314,9 @@ func (t *turn) headers(h http.Header) {
 		ids = append(ids, string(b.OverlayID))
 	}
 	h.Set("X-PromptLab-Applied", strings.Join(ids, ","))
-	switch {
-	case t.packet == nil:
+	if t.packet == nil {
 		h.Set("X-PromptLab-Overlays", "unavailable")
-	default:
+	} else {
 		h.Set("X-PromptLab-Overlays", "available")
 		h.Set("X-PromptLab-Revision", strconv.Itoa(t.packet.Revision))
 	}

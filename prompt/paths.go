@@ -56,7 +56,8 @@ func turnPaths() []Path {
 	notReanswer := map[Contract]string{ContractSeed: "not a re-answer"}
 	path := func(name string, carries []Contract, exempt map[Contract]string, packet func(*contracts.OverlayPromptPacket)) Path {
 		return Path{Name: name, Carries: carries, Exempt: exempt, Build: func(text, foreign string) []Message {
-			return ComposeTurn(sampleTurn(text, foreign, packet)).flat()
+			plan := ComposeTurn(sampleTurn(text, foreign, packet))
+			return plan.flat()
 		}}
 	}
 	surface := func(kind contracts.SupportedSurface) func(*contracts.OverlayPromptPacket) {
@@ -96,7 +97,7 @@ func sampleTurn(text, foreign string, packet func(*contracts.OverlayPromptPacket
 const sampleSeed = "Answer this once more."
 
 // flat gives a plan as plain messages.
-func (p TurnPlan) flat() []Message {
+func (p *TurnPlan) flat() []Message {
 	out := []Message{{"system", p.System}}
 	for _, m := range p.Messages {
 		out = append(out, Message{m.Role, paragraphs(m.Texts...)})
