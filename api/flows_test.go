@@ -290,6 +290,7 @@ func TestEveryWriteIsOneCommand(t *testing.T) { // R-CMD-02
 		"POST /api/overlay-sessions/:session_key/bootstrap": "session.bootstrap", "POST /api/overlay-sessions/:session_key/reanswer-plan": "reanswer.prepare",
 		"POST /api/overlay-feedback": "overlay.submit_feedback", "POST /api/overlay-signals": "signals.append",
 		"PUT /api/moderator-defaults/:moderator_id": "defaults.put", "POST /internal/doc17/runtime-truth": "overlay.record_runtime_truth",
+		"PUT /api/surface-defaults": "defaults.put_surface", "PUT /api/rooms/:room_key": "rooms.put",
 		"POST /internal/doc17/usage":          "usage.book",
 		"POST /internal/doc17/session-events": "session.report_event",
 		"POST /api/session-keys":              "session_key.create", "POST /api/session-keys/:key_id/revoke": "session_key.revoke",
@@ -301,6 +302,7 @@ func TestEveryWriteIsOneCommand(t *testing.T) { // R-CMD-02
 	}
 	started := map[string]string{ // reads that may have to start something, which the reader does not: G-020, G-022
 		"GET /api/overlay-sessions/:session_key": "session.bootstrap", "GET /internal/doc17/overlay-packet": "session.consume_refresh",
+		"GET /internal/doc17/room-state": "session.bootstrap",
 	}
 	for _, rt := range table() {
 		rec.sent = nil

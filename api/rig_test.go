@@ -97,7 +97,7 @@ func (f fixed) View() *ec.View { return f.view }
 // config is a complete configuration over an empty library.
 func config(change func(*api.Config)) api.Config {
 	cfg := api.Config{
-		Service: fixed{ec.NewView(&ec.State{})}, Feed: feed.New(1), Hosts: []string{"127.0.0.1:1"}, Metrics: prometheus.NewRegistry(),
+		Service: fixed{ec.NewView(ec.New(ec.DefaultPolicy()))}, Feed: feed.New(1), Hosts: []string{"127.0.0.1:1"}, Metrics: prometheus.NewRegistry(),
 		Presets: func() (ec.Pack, error) { return pack(), nil },
 		Door:    http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"door":true}`) }),
 		Dashboard: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -80,6 +80,14 @@ func table() []route {
 		{method: "GET", path: "/internal/doc17/session-notices", seam: true, stream: true},
 		{method: "GET", path: "/internal/doc17/reanswer-plans/:plan_id", seam: true},
 		{method: "POST", path: "/internal/doc17/usage", body: usageBody, seam: true, limit: mib},
+		{method: "GET", path: "/api/surface-defaults"},
+		{method: "PUT", path: "/api/surface-defaults", body: `{"workspace_id":"w","surface_kind":"task","overlay_ids":[]}`, limit: mib},
+		{method: "GET", path: "/api/rooms/:room_key"},
+		{method: "PUT", path: "/api/rooms/:room_key", body: `{"participants":[{"participant_id":"p-1"}]}`, limit: mib},
+		{method: "GET", path: "/internal/doc17/room-state", seam: true, query: strings.Replace(oneSession, "surface_kind=chat", "surface_kind=room", 1)},
+		{method: "GET", path: "/internal/doc17/route-facts", seam: true, query: oneSession},
+		{method: "GET", path: "/internal/doc17/context-facts", seam: true, query: oneSession},
+		{method: "GET", path: "/internal/doc17/observations", seam: true},
 		{method: "GET", path: "/api/flags"},
 		{method: "PUT", path: "/api/flags", body: `{"prompt_lab":true}`, operator: true, limit: mib},
 		{method: "GET", path: "/api/doc17/status"},
@@ -99,7 +107,7 @@ const usageBody = `{"rows":[{"attempt_id":"01890a5d-ac96-774b-bcce-b302099a8057"
 
 func (rt route) url() string {
 	path := strings.NewReplacer(":overlay_id", "some-id", ":dataset_ref", "ds:notes@1", ":job_id", someID, ":candidate_id", someID, ":plan_id", someID, ":key_id", someID,
-		":session_key", sessionKey("t-1").Token(), ":moderator_id", "mod-1").Replace(rt.path)
+		":session_key", sessionKey("t-1").Token(), ":room_key", roomKey("board").Token(), ":moderator_id", "mod-1").Replace(rt.path)
 	if rt.query != "" {
 		path += "?" + rt.query
 	}

@@ -57,9 +57,11 @@ type Config struct {
 	Simulated bool // no model is configured: the simulator answers
 
 	// TruthInside says that a seam in this process will tell what happens to
-	// packets; Retrieval that similar cases can be looked up. Both may be nil.
+	// packets; Retrieval that similar cases can be looked up; Evidence that
+	// candidates are measured. Each may be nil, which is the same as false.
 	TruthInside func() bool
 	Retrieval   func() bool
+	Evidence    func() bool
 
 	Ready   func(ctx context.Context) []Check
 	Metrics *prometheus.Registry
@@ -114,6 +116,7 @@ func New(cfg Config) (*Server, error) {
 	s.overlayRoutes()
 	s.sessionRoutes()
 	s.signalRoutes()
+	s.roomRoutes()
 	s.sessionKeyRoutes()
 	s.seamRoutes()
 	s.chatSeamRoutes()

@@ -32,7 +32,7 @@ func (s *Server) sessionRoutes() {
 	changeSession(s, "activate", "Turn an overlay on, from the next turn on", func(k contracts.OverlaySessionKey, c call[contracts.OverlayActivateRequest]) ec.Body {
 		return ec.ActivateOverlay{
 			Key: k, OverlayID: c.body.OverlayID, Source: c.body.Source, PinScope: c.body.PinScope, OverrideLimit: c.body.OverrideLimit,
-			RecommendOpen: s.truthAvailable() && s.cfg.Retrieval != nil && s.cfg.Retrieval(), IfMatch: c.ifMatch,
+			Truth: s.truthAvailable(), Retrieval: s.there(s.cfg.Retrieval), IfMatch: c.ifMatch,
 		}
 	})
 	changeSession(s, "deactivate", "Turn an overlay off; pins stay", func(k contracts.OverlaySessionKey, c call[contracts.OverlayDeactivateRequest]) ec.Body {

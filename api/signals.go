@@ -40,7 +40,8 @@ func (s *Server) record(ctx context.Context, cmd ec.Command, id contracts.UUID) 
 }
 
 func (s *Server) moderator(_ context.Context, c call[none]) (reply[contracts.ModeratorDefaults], error) {
-	return reply[contracts.ModeratorDefaults]{body: s.cfg.Service.View().Moderator(c.path("moderator_id"))}, nil
+	d, err := s.cfg.Service.View().Moderator(c.path("moderator_id"))
+	return reply[contracts.ModeratorDefaults]{body: d}, err
 }
 
 func (s *Server) putModerator(ctx context.Context, c call[contracts.ModeratorDefaults]) (reply[contracts.ModeratorDefaults], error) {
@@ -51,5 +52,6 @@ func (s *Server) putModerator(ctx context.Context, c call[contracts.ModeratorDef
 	if _, err := s.cfg.Service.Do(ctx, c.command(ec.PutModeratorDefaults{Defaults: c.body}, id)); err != nil {
 		return reply[contracts.ModeratorDefaults]{}, err
 	}
-	return reply[contracts.ModeratorDefaults]{body: s.cfg.Service.View().Moderator(id)}, nil
+	d, err := s.cfg.Service.View().Moderator(id)
+	return reply[contracts.ModeratorDefaults]{body: d}, err
 }

@@ -62,11 +62,7 @@ func (s *Server) setFlags(ctx context.Context, c call[contracts.Flags]) (reply[c
 func (s *Server) statusNow() contracts.Status {
 	st := s.cfg.Service.View().Status()
 	st.Simulated = s.cfg.Simulated
-	truth := contracts.Gate{Name: "runtime_truth", Open: s.truthAvailable()}
-	if !truth.Open {
-		truth.Reason = "nobody has told what happens to packets within half a minute; what is applied is not known"
-	}
-	st.Gates = append(st.Gates, truth)
+	st.Gates = s.gates(st.Gates, st.Flags)
 	return st
 }
 

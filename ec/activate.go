@@ -60,16 +60,28 @@ func (s *State) sourceAllowed(b ActivateOverlay) error {
 		if b.OverrideLimit {
 			return fault.Validation([]fault.Detail{{Field: "override_limit", Rule: "manual_only", Message: "is only for what a person turns on"}})
 		}
-		if !s.flags.LearnedRecommendations {
-			return fault.New(fault.Gate, "gate_closed", "learned recommendations are off; turn them on with: promptlab flags set learned_recommendations on")
-		}
-		if !b.RecommendOpen {
-			return fault.New(fault.Gate, "gate_closed", "learned_recommendations needs runtime truth and retrieval, and one of them is not there")
+		if err := s.recommendationsOff(b); err != nil {
+			return err
 		}
 		return nil
 	default:
 		return fault.Validation([]fault.Detail{{Field: "source", Rule: "source_reserved", Message: "must be manual or recommended; the other sources are set by the system"}})
 	}
+}
+
+// recommendationsOff names the first gate that keeps a learned recommendation out.
+func (s *State) recommendationsOff(b ActivateOverlay) error {
+	switch {
+	case !s.flags.LearnedRecommendations:
+		return gateClosed("learned_recommendations", "learned recommendations are off; turn them on with: promptlab flags set learned_recommendations on")
+	case !b.Truth:
+		return gateClosed("runtime_truth", "a learned recommendation needs runtime_truth, and nobody tells now what happens to packets")
+	case !b.Retrieval:
+		return gateClosed("retrieval", "a learned recommendation needs retrieval, and similar cases cannot be looked up now")
+	case b.Key.SurfaceKind == contracts.SurfaceRoom:
+		return s.roomsOff()
+	}
+	return nil
 }
 
 // turnOn makes an overlay active in the session being edited, or says why not.

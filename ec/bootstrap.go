@@ -14,22 +14,15 @@ type layer struct {
 	source contracts.OverlayActivationSource
 	scope  contracts.OverlayPinScope // of a layer that comes from pins
 	ids    []contracts.OverlayID
+	away   string // a note's code: the system that keeps the layer is not there
 }
 
 // layers lists the sources in the order in which they are asked: an earlier one
 // keeps its place.
 func (s *State) layers(key contracts.OverlaySessionKey, carry []contracts.OverlayID) []layer {
-	var out []layer
-	switch key.SurfaceKind {
-	case contracts.SurfaceRoom:
-		out = append(out, layer{source: contracts.FromRoom, ids: s.surfaceDefaults(key).OverlayIDs})
-	case contracts.SurfaceTask:
-		out = append(out, layer{source: contracts.FromTask, ids: s.surfaceDefaults(key).OverlayIDs})
-	}
-	return append(out,
-		layer{source: contracts.FromModerator, ids: s.moderatorDefaults(key)},
-		layer{contracts.FromWorkspacePin, contracts.PinWorkspace, s.pinStore(contracts.PinWorkspace, key.WorkspaceID).OverlayIDs},
-		layer{contracts.FromGlobalPin, contracts.PinUntilOff, s.pinStore(contracts.PinUntilOff, "").OverlayIDs},
+	return append(s.surfaceLayers(key),
+		layer{source: contracts.FromWorkspacePin, scope: contracts.PinWorkspace, ids: s.pinStore(contracts.PinWorkspace, key.WorkspaceID).OverlayIDs},
+		layer{source: contracts.FromGlobalPin, scope: contracts.PinUntilOff, ids: s.pinStore(contracts.PinUntilOff, "").OverlayIDs},
 		layer{source: contracts.FromManual, ids: carry},
 	)
 }
@@ -61,6 +54,12 @@ func (s *State) insert(c Command, x *Session, id contracts.OverlayID, l layer) b
 			x.note(SessionNote{Code: code, Subject: id, Other: other, Text: fmt.Sprintf(format, args...)})
 		}
 		return false
+	}
+	switch l.away {
+	case noteModerators:
+		return leave(l.away, "", "%s was left out: nobody keeps defaults of moderators (%s is off)", id, SettingModerators)
+	case noteRooms:
+		return leave(l.away, "", "%s was left out: the system that keeps rooms is not there (%s is off)", id, SettingRooms)
 	}
 	if i, held := x.entry(id); held {
 		if a := &x.ActiveOverlays[i]; l.scope != "" && !slices.Contains(a.PinScopes, l.scope) {

@@ -126,6 +126,10 @@ func (s *State) over(x *Session, n SessionNote, sum load) bool {
 		return known && !o.Archived()
 	case noteUnknown:
 		return known
+	case noteModerators:
+		return held || s.moderatorsOff() == nil
+	case noteRooms:
+		return held || s.roomsOff() == nil
 	case noteConflict:
 		i, ok := x.entry(n.Other)
 		return held || !ok || !x.ActiveOverlays[i].ActiveForSurface || !s.excludes(n.Subject, n.Other)

@@ -92,6 +92,8 @@ func (s *State) decide(c Command) (decision, error) {
 		return s.putModerator(c, b)
 	case PutSurfaceDefaults:
 		return s.putSurface(c, b)
+	case PutRoom:
+		return s.putRoom(c, b)
 	case SubmitFeedback:
 		return s.submitFeedback(c, b)
 	case AppendSignal:
@@ -188,7 +190,7 @@ func (s *State) Apply(e Event) {
 		}
 	case UsagePut:
 		s.applyUsage(e.Rows)
-	case SessionPut, SessionGone, PinsPut, DefaultsPut, TruthPut, PlanPut, PlanGone, SignalPut:
+	case SessionPut, SessionGone, PinsPut, DefaultsPut, RoomPut, TruthPut, PlanPut, PlanGone, SignalPut:
 		s.applyLive(e)
 	default:
 		panic(fmt.Sprintf("ec: no rule to apply %T", e)) // an event of ours that Apply does not know
@@ -207,6 +209,8 @@ func (s *State) applyLive(e Event) {
 		s.pins.Set(pinKey(e.Store.Scope, e.Store.WorkspaceID), e.Store)
 	case DefaultsPut:
 		s.defaults = e.Defaults
+	case RoomPut:
+		s.rooms.Set(roomKey(e.Room).FileName(), e.Room)
 	case TruthPut:
 		s.truths.Set(e.Truth.SessionKey.FileName(), e.Truth)
 	case PlanPut:

@@ -55,14 +55,15 @@ func (v *View) Pins(scope contracts.OverlayPinScope, workspace string) contracts
 }
 
 // Moderator gives what a moderator brings along; one that nothing is set for
-// brings nothing.
-func (v *View) Moderator(id string) contracts.ModeratorDefaults {
-	for _, m := range v.s.defaults.Moderators {
-		if m.ModeratorID == id {
-			return m
-		}
+// brings nothing. It is the same whoever keeps it.
+func (v *View) Moderator(id string) (contracts.ModeratorDefaults, error) {
+	if err := v.s.moderatorsOff(); err != nil {
+		return contracts.ModeratorDefaults{}, err
 	}
-	return contracts.ModeratorDefaults{ModeratorID: id, AppliesTo: "both", UpdatedBy: "system"}
+	if m, ok := v.s.moderator(id); ok {
+		return m, nil
+	}
+	return contracts.ModeratorDefaults{ModeratorID: id, AppliesTo: "both", UpdatedBy: "system"}, nil
 }
 
 // SurfaceDefaults lists what rooms, panels and tasks start with.

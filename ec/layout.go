@@ -23,6 +23,7 @@ const (
 	dirPins       = "system/overlays/pins/"
 	dirPlans      = "system/overlays/reanswer_plans/"
 	pathDefaults  = "system/overlays/extensions/defaults.json"
+	dirRooms      = "system/overlays/extensions/rooms/"
 	pathSignals   = "signals/doc17/overlay_feedback.jsonl"
 	pathKeys      = "system/keys.json"
 	pathFlags     = "system/prompt_lab/feature_flags.json"
@@ -169,6 +170,8 @@ func (s *State) changeOf(e Event, into *Change) {
 		put(dirSessions+e.Session.file+".truth.json", nil)
 	case PinsPut:
 		put(dirPins+pinKey(e.Store.Scope, e.Store.WorkspaceID)+".json", mustJSON(e.Store))
+	case RoomPut:
+		put(roomPath(e.Room), mustJSON(e.Room))
 	case DefaultsPut:
 		put(pathDefaults, mustJSON(e.Defaults))
 	case TruthPut:

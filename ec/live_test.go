@@ -91,10 +91,10 @@ func TestActivationRules(t *testing.T) {
 		for _, source := range []contracts.OverlayActivationSource{"candidate_canary", "workspace_pin", "room_default", ""} {
 			l.refuses(ec.ActivateOverlay{Key: chat("x"), OverlayID: "secure-code", Source: source}, fault.Invalid, "validation_failed")
 		}
-		l.refuses(ec.ActivateOverlay{Key: chat("x"), OverlayID: "secure-code", Source: "recommended", RecommendOpen: true}, fault.Gate, "gate_closed")
+		l.refuses(ec.ActivateOverlay{Key: chat("x"), OverlayID: "secure-code", Source: "recommended", Truth: true, Retrieval: true}, fault.Gate, "gate_closed")
 		l.Must(ec.SetFlags{Flags: contracts.Flags{LearnedRecommendations: true}})
 		l.refuses(ec.ActivateOverlay{Key: chat("x"), OverlayID: "secure-code", Source: "recommended"}, fault.Gate, "gate_closed")
-		l.Must(ec.ActivateOverlay{Key: chat("rec"), OverlayID: "secure-code", Source: "recommended", RecommendOpen: true}) // R-REG-12
+		l.Must(ec.ActivateOverlay{Key: chat("rec"), OverlayID: "secure-code", Source: "recommended", Truth: true, Retrieval: true}) // R-REG-12
 	})
 	t.Run("R-SES-12 R-HTTP-12 hard pairs in both orders", func(t *testing.T) {
 		for i, p := range contracts.HardPairs()[:4] {

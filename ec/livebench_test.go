@@ -1,6 +1,7 @@
 package ec_test
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -150,4 +151,19 @@ func warned(st contracts.OverlaySessionState, code string) int {
 		}
 	}
 	return n
+}
+
+// bytes are a session's packet as it is sent when nothing is due.
+func (l live) bytes(k contracts.OverlaySessionKey) string {
+	l.t.Helper()
+	l.packet(k, ec.PacketQuery{TurnID: "bytes"})
+	_, b := l.packet(k, ec.PacketQuery{})
+	return string(b.Body)
+}
+
+func decode(t *testing.T, doc string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(doc), into); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -45,7 +45,7 @@ func Load(src Source, p Policy) (*State, error) {
 func (l loader) documents() error {
 	for _, step := range []func() error{
 		l.install, l.keys, l.flags, l.overlays, l.datasets, l.holdouts, l.jobs, l.candidates, l.rows, l.usage,
-		l.pins, l.defaults, l.sessions, l.plans, l.signals,
+		l.pins, l.defaults, l.rooms, l.sessions, l.plans, l.signals,
 	} {
 		if err := step(); err != nil {
 			return err

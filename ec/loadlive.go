@@ -24,6 +24,10 @@ func (l loader) defaults() error {
 	return err
 }
 
+func (l loader) rooms() error {
+	return each(l, dirRooms, ".json", func(_ string, r contracts.Room) { l.s.Apply(RoomPut{&r}) })
+}
+
 // sessions loads live sets and their receipts. A file whose name is not that of
 // the key inside stops the load: two sessions would become one.
 func (l loader) sessions() error {

@@ -171,6 +171,8 @@ func describe(e Event) (what, hash string) {
 		return "pins:" + pinKey(e.Store.Scope, e.Store.WorkspaceID), ""
 	case DefaultsPut:
 		return "defaults.set", ""
+	case RoomPut:
+		return "room:" + roomKey(e.Room).FileName(), ""
 	case TruthPut:
 		return "receipt:" + e.Truth.SessionKey.FileName() + "@" + e.New, ""
 	case PlanPut:
@@ -208,6 +210,8 @@ func liveOf(e Event) (contracts.LiveEvent, bool) {
 		return contracts.LiveEvent{Type: "flags.set"}, true
 	case SessionPut:
 		return sessionEvent("session.changed", e.Session), true
+	case RoomPut: // who holds what participants are told is out of date with it
+		return contracts.LiveEvent{Type: "room.changed", Status: roomKey(e.Room).Token()}, true
 	case SessionGone:
 		return sessionEvent("session.pruned", e.Session), true
 	case DatasetPut:

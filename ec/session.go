@@ -62,10 +62,13 @@ const (
 	noteLimit    = "overlay_limit"
 	noteBudget   = "hard_budget"
 	noteUnknown  = "unknown_overlay"
+	noteRooms    = "rooms_off"
 	warnSoftPair = "soft_conflict"
 	warnCount    = "overlay_count"
 	warnBudget   = "soft_budget"
 	warnSurface  = "surface_unsupported"
+
+	noteModerators = "moderator_defaults_off"
 )
 
 // retention is how long a session is kept after its last activity.

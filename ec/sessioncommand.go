@@ -19,7 +19,8 @@ type ActivateOverlay struct {
 	Source        contracts.OverlayActivationSource
 	PinScope      contracts.OverlayPinScope // empty: no pin
 	OverrideLimit bool
-	RecommendOpen bool   // the companions that a learned recommendation needs are there
+	Truth         bool   // what a learned recommendation rests on is there: runtime truth
+	Retrieval     bool   // likewise: the look-up of similar cases
 	IfMatch       string // revision as ETag, may be empty; so below
 }
 
@@ -188,7 +189,7 @@ func sessionRoles(b Body) []Role {
 		return []Role{RoleUser, RoleOperator, RoleAgent, RoleSeam, RoleSystem} // the first read of a key
 	case BuildPacket, RecordTruth, ReportSessionEvent:
 		return []Role{RoleSeam, RoleSystem}
-	case PutSurfaceDefaults:
+	case PutSurfaceDefaults, PutRoom:
 		return []Role{RoleUser, RoleOperator, RoleSeam}
 	case AppendSignal:
 		return []Role{RoleUser, RoleOperator, RoleSeam}

@@ -123,7 +123,9 @@ func (s *State) signalContext(key contracts.OverlaySessionKey) contracts.SignalC
 
 // applySignal remembers the id, and on the overlay when it was last spoken of.
 func (s *State) applySignal(l SignalLine) {
-	s.signals.Set(signalKey(l.RecordKind, l.ID()), struct{}{})
+	if _, known := s.signals.Set(signalKey(l.RecordKind, l.ID()), struct{}{}); !known {
+		s.observe(l)
+	}
 	if l.Feedback == nil {
 		return
 	}

@@ -36,10 +36,13 @@ type State struct {
 	holders      btree.Map[string, struct{}]                      // by holderKey: which sessions an overlay concerns
 	pins         btree.Map[string, *contracts.PinnedOverlayStore] // by pinKey
 	defaults     Defaults
-	truths       btree.Map[string, *Truth]         // by the session's file name
-	plans        btree.Map[string, *Plan]          // by plan id
-	planTruths   btree.Map[string, contracts.UUID] // the last plan with a receipt, by the session's file name
-	signals      btree.Map[string, struct{}]       // by signalKey: opinions and signs that are recorded
+	rooms        btree.Map[string, *contracts.Room] // by the file name of the room's session
+	truths       btree.Map[string, *Truth]          // by the session's file name
+	plans        btree.Map[string, *Plan]           // by plan id
+	planTruths   btree.Map[string, contracts.UUID]  // the last plan with a receipt, by the session's file name
+	signals      btree.Map[string, struct{}]        // by signalKey: opinions and signs that are recorded
+	observed     uint64                             // lines of signals so far
+	observations btree.Map[uint64, *contracts.Observation]
 	registry     btree.Map[uint64, *contracts.OverlayRegistryEvent]
 	externals    btree.Map[string, refused] // hand edits that were not taken in, by path
 }
@@ -64,10 +67,12 @@ func (s *State) Copy() *State {
 	c.sessions = *s.sessions.Copy()
 	c.holders = *s.holders.Copy()
 	c.pins = *s.pins.Copy()
+	c.rooms = *s.rooms.Copy()
 	c.truths = *s.truths.Copy()
 	c.plans = *s.plans.Copy()
 	c.planTruths = *s.planTruths.Copy()
 	c.signals = *s.signals.Copy()
+	c.observations = *s.observations.Copy()
 	c.registry = *s.registry.Copy()
 	c.externals = *s.externals.Copy()
 	return &c
@@ -100,6 +105,8 @@ type Policy struct {
 	RetryDelays   []time.Duration
 	MaxDeliveries int // of one task within an hour
 	Classifier    Classifier
+	Moderators    Moderators
+	Rooms         Rooms
 }
 
 // DefaultPolicy gives the numbers that hold where nothing is configured.
@@ -107,7 +114,7 @@ func DefaultPolicy() Policy {
 	return Policy{
 		OptimizeLimit: 30 * time.Minute, MeasureLimit: 20 * time.Minute, Lease: 30 * time.Second,
 		RetryDelays:   []time.Duration{5 * time.Second, 30 * time.Second, 120 * time.Second},
-		MaxDeliveries: 20, Classifier: Phrases{},
+		MaxDeliveries: 20, Classifier: Phrases{}, Moderators: LocalModerators{KeptByStore}, Rooms: LocalRooms{},
 	}
 }
 
@@ -115,6 +122,12 @@ func DefaultPolicy() Policy {
 func New(p Policy) *State {
 	if p.Classifier == nil {
 		p.Classifier = Phrases{}
+	}
+	if p.Moderators == nil {
+		p.Moderators = LocalModerators{KeptByStore}
+	}
+	if p.Rooms == nil {
+		p.Rooms = LocalRooms{}
 	}
 	return &State{policy: p, install: InstallState{SchemaVersion: 1}, defaults: Defaults{SchemaVersion: 1}}
 }

@@ -39,6 +39,7 @@ func (s *State) recordTruth(c Command, b RecordTruth) (decision, error) {
 	if !ok {
 		return decision{}, fault.New(fault.NotFound, "not_found", "there is no such session")
 	}
+	t.CandidateIDs = candidatesOf(old, t)
 	if t.Revision > old.Revision {
 		return decision{}, fault.New(fault.Conflict, "future_revision", "the session is at revision %d; there is no revision %d yet", old.Revision, t.Revision)
 	}
@@ -74,6 +75,18 @@ func (s *State) recordTruth(c Command, b RecordTruth) (decision, error) {
 	d, err := e.close("receipt")
 	d.events, d.receipt.Changed = append(events, d.events...), true
 	return d, err
+}
+
+// candidatesOf names the trial texts that a turn was asked to apply, also where
+// the one who reports does not.
+func candidatesOf(x *Session, t contracts.OverlayRuntimeTruthSummary) contracts.List[contracts.UUID] {
+	out := slices.Clone(t.CandidateIDs)
+	for _, a := range x.ActiveOverlays {
+		if a.CandidateID != "" && slices.Contains(t.RequestedOverlayIDs, a.OverlayID) && !slices.Contains(out, a.CandidateID) {
+			out = append(out, a.CandidateID)
+		}
+	}
+	return out
 }
 
 // checkTruth: what was asked for was either applied or dropped, with a reason.

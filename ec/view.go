@@ -265,6 +265,7 @@ func (v *View) Status() contracts.Status {
 	gate("promptolution", v.s.flags.Promptolution)
 	gate("dspy", v.s.flags.DSPy)
 	gate("candidate_apply", v.s.flags.CandidateApply)
+	st.Gates = append(st.Gates, v.companionGates()...)
 	v.s.jobs.Scan(func(_ string, j *Job) bool {
 		if !j.Job.Status.Terminal() {
 			st.JobsOpen++

@@ -554,6 +554,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/rooms/{room_key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read the role prompts and participants of a room */
+        get: operations["get-room"];
+        /** Set the role prompts and participants of a room; the overlays that are on in it are not touched */
+        put: operations["put-room"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/session-keys": {
         parameters: {
             query?: never;
@@ -583,6 +601,24 @@ export interface paths {
         put?: never;
         /** Make a key worthless */
         post: operations["revoke-session-key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/surface-defaults": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what rooms, panels and tasks start with */
+        get: operations["list-surface-defaults"];
+        /** Set what a room, panel or task starts with, or all of a kind in a workspace, for sessions that start later */
+        put: operations["put-surface-defaults"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -640,6 +676,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/internal/doc17/context-facts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What recommendations for a session may be made from */
+        get: operations["get-context-facts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/doc17/observations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How prompt artifacts did, in order: opinions and signs of them, without texts */
+        get: operations["list-observations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/internal/doc17/overlay-packet": {
         parameters: {
             query?: never;
@@ -683,6 +753,40 @@ export interface paths {
         };
         /** What happened to the library, in order */
         get: operations["list-registry-events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/doc17/room-state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The overlays of a room by layer, and apart from them those of each participant */
+        get: operations["get-room-state"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/internal/doc17/route-facts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a router may know of a session */
+        get: operations["get-route-facts"];
         put?: never;
         post?: never;
         delete?: never;
@@ -889,6 +993,29 @@ export interface components {
             requested_scope?: "thread" | "workspace" | "until_off";
             /** @enum {string} */
             source: "manual" | "recommended" | "workspace_pin" | "global_pin" | "room_default" | "moderator_default" | "task_default" | "candidate_canary";
+        };
+        ConfigurationTuple: {
+            /** @default [] */
+            active_overlay_ids?: string[];
+            /** @default unknown */
+            model?: string;
+            /** @default [] */
+            prompt_artifact_ids?: string[];
+            /** Format: uuid */
+            prompt_recipe_id?: string;
+            /** @enum {string} */
+            surface_kind: "chat" | "room" | "panel" | "task" | "prompt_advisor" | "post_task";
+            /** @default unknown */
+            task_type?: string;
+            workspace_id: string;
+        };
+        ContextFacts: {
+            /** @default [] */
+            active_overlay_ids?: string[];
+            configuration_tuple: components["schemas"]["ConfigurationTuple"];
+            /** Format: uuid */
+            prompt_recipe_id?: string;
+            session_key: components["schemas"]["OverlaySessionKey"];
         };
         Dataset: {
             content_hash: string;
@@ -1293,12 +1420,51 @@ export interface components {
             unknown: number;
             usd: number;
         };
+        InputRoom: {
+            /** @default [] */
+            participants?: components["schemas"]["InputRoomParticipant"][];
+            role_prompt?: string;
+            /** @description Set by the server; a client may leave it out. */
+            room_id?: string;
+            /**
+             * Format: date-time
+             * @description Set by the server; a client may leave it out.
+             */
+            updated_at?: string;
+            /** @default user */
+            updated_by?: string;
+            /** @description Set by the server; a client may leave it out. */
+            workspace_id?: string;
+        };
+        InputRoomParticipant: {
+            /** @default [] */
+            overlay_ids?: string[];
+            participant_id: string;
+            role_prompt?: string;
+        };
         InputSplitInfo: {
             dev: number;
             distinct: number;
             hash: string;
             holdout: number;
             uses: number;
+        };
+        InputSurfaceDefaults: {
+            /** @default [] */
+            moderator_ids?: string[];
+            /** @default [] */
+            overlay_ids?: string[];
+            surface_id?: string;
+            /** @enum {string} */
+            surface_kind: "room" | "panel" | "task";
+            /**
+             * Format: date-time
+             * @description Set by the server; a client may leave it out.
+             */
+            updated_at?: string;
+            /** @default user */
+            updated_by?: string;
+            workspace_id: string;
         };
         InputWarning: {
             code: string;
@@ -1390,6 +1556,33 @@ export interface components {
             updated_at: string;
             /** @default user */
             updated_by?: string;
+        };
+        Observation: {
+            /** @default [] */
+            active_overlay_ids?: string[];
+            artifact_id?: string;
+            /** @enum {string} */
+            artifact_kind: "overlay_template" | "prompt_recipe" | "prompt_advisor_rewrite" | "room_role_prompt";
+            /** @enum {string} */
+            confidence: "high" | "low";
+            context: components["schemas"]["SignalContext"];
+            /** Format: date-time */
+            created_at: string;
+            cursor: number;
+            failure: boolean;
+            failure_category?: string;
+            /** Format: uuid */
+            observation_id: string;
+            /** Format: uuid */
+            prompt_recipe_id?: string;
+            /** @enum {string} */
+            record_kind: "feedback" | "implicit";
+            signal?: string;
+        };
+        ObservationFeed: {
+            items: components["schemas"]["Observation"][];
+            missed: boolean;
+            next: number;
         };
         OptimizerInfo: {
             engine: string;
@@ -1989,6 +2182,66 @@ export interface components {
             unknown: number;
             usd: number;
         };
+        Room: {
+            /** @default [] */
+            participants?: components["schemas"]["RoomParticipant"][];
+            role_prompt?: string;
+            room_id: string;
+            /** Format: date-time */
+            updated_at: string;
+            /** @default user */
+            updated_by?: string;
+            workspace_id: string;
+        };
+        RoomOverlay: {
+            body?: string;
+            body_hash?: string;
+            in: boolean;
+            /** @enum {string} */
+            layer: "room_role_prompt" | "participant_role_overlay" | "room_overlay" | "session_overlay";
+            lost_to?: string;
+            overlay_id: string;
+            reason?: string;
+            /** @enum {string} */
+            source?: "manual" | "recommended" | "workspace_pin" | "global_pin" | "room_default" | "moderator_default" | "task_default" | "candidate_canary";
+            title?: string;
+            tokens: number;
+        };
+        RoomParticipant: {
+            /** @default [] */
+            overlay_ids?: string[];
+            participant_id: string;
+            role_prompt?: string;
+        };
+        RoomParticipantState: {
+            overlays: components["schemas"]["RoomOverlay"][];
+            participant_id: string;
+            role_prompt?: string;
+        };
+        RoomState: {
+            overlays: components["schemas"]["RoomOverlay"][];
+            participants: components["schemas"]["RoomParticipantState"][];
+            revision: number;
+            role_prompt?: string;
+            /** @enum {string} */
+            rooms_state: "available" | "degraded" | "unavailable";
+            session_key: components["schemas"]["OverlaySessionKey"];
+        };
+        RouteFacts: {
+            /** @default [] */
+            active_overlay_ids?: string[];
+            /**
+             * @default unavailable
+             * @enum {string}
+             */
+            overlay_state?: "available" | "degraded" | "unavailable";
+            /** @enum {string} */
+            override_mode?: "none" | "use_active_overlays" | "one_time_overlay_only" | "use_active_plus_one_time_overlay";
+            /** Format: uuid */
+            reanswer_plan_id?: string;
+            session_key: components["schemas"]["OverlaySessionKey"];
+            session_revision?: number;
+        };
         SeamUsageAck: {
             recorded: boolean;
         };
@@ -2032,6 +2285,26 @@ export interface components {
             id: string;
             recorded: boolean;
         };
+        SignalContext: {
+            /** @default [] */
+            active_overlay_ids?: string[];
+            /**
+             * @default unknown
+             * @enum {string}
+             */
+            baseline?: "yes" | "no" | "unknown";
+            /** @default unknown */
+            model?: string;
+            /** @default unknown */
+            prompt_recipe_id?: string;
+            revision?: number;
+            /** @enum {string} */
+            surface_kind: "chat" | "room" | "panel" | "task" | "prompt_advisor" | "post_task";
+            /** @default unknown */
+            task_type?: string;
+            turn_id?: string;
+            workspace_id: string;
+        };
         SplitInfo: {
             dev: number;
             distinct: number;
@@ -2048,6 +2321,24 @@ export interface components {
             simulated: boolean;
             store_error?: string;
             warnings: components["schemas"]["Warning"][];
+        };
+        SurfaceDefaults: {
+            /** @default [] */
+            moderator_ids?: string[];
+            /** @default [] */
+            overlay_ids?: string[];
+            surface_id?: string;
+            /** @enum {string} */
+            surface_kind: "room" | "panel" | "task";
+            /** Format: date-time */
+            updated_at: string;
+            /** @default user */
+            updated_by?: string;
+            workspace_id: string;
+        };
+        SurfaceDefaultsList: {
+            items: components["schemas"]["SurfaceDefaults"][];
+            total: number;
         };
         TaskProgress: {
             best?: number;
@@ -3677,6 +3968,75 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    "get-room": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                room_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Room"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "put-room": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                room_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InputRoom"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Room"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
     "list-session-keys": {
         parameters: {
             query?: never;
@@ -3790,6 +4150,73 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    "list-surface-defaults": {
+        parameters: {
+            query?: {
+                /** @description Only this workspace's. */
+                workspace_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SurfaceDefaultsList"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "put-surface-defaults": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InputSurfaceDefaults"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SurfaceDefaults"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
     "get-usage": {
         parameters: {
             query?: {
@@ -3866,6 +4293,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["OverlayBriefFacts"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "get-context-facts": {
+        parameters: {
+            query: {
+                workspace_id: string;
+                surface_kind: "chat" | "room" | "panel" | "task";
+                surface_id: string;
+                /** @description Of a chat; must be the same as surface_id. */
+                thread_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ContextFacts"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "list-observations": {
+        parameters: {
+            query?: {
+                /** @description The cursor of the last observation that is known already. */
+                after?: number;
+                /** @description How many at most; 0 is all. */
+                limit?: number;
+                /** @description Only where something went wrong. */
+                failures?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ObservationFeed"];
                 };
             };
             400: components["responses"]["400"];
@@ -3983,6 +4475,72 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RegistryFeed"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "get-room-state": {
+        parameters: {
+            query: {
+                workspace_id: string;
+                surface_kind: "chat" | "room" | "panel" | "task";
+                surface_id: string;
+                /** @description Of a chat; must be the same as surface_id. */
+                thread_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RoomState"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "get-route-facts": {
+        parameters: {
+            query: {
+                workspace_id: string;
+                surface_kind: "chat" | "room" | "panel" | "task";
+                surface_id: string;
+                /** @description Of a chat; must be the same as surface_id. */
+                thread_id?: string;
+                /** @description Of a re-answer that is dispatched. */
+                plan_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RouteFacts"];
                 };
             };
             400: components["responses"]["400"];

@@ -40,6 +40,7 @@ func Rules() map[string]Rule {
 		"evidence":  {Knows: []string{"internal/fault"}, Forbidden: pure},
 
 		"ec":             {Knows: []string{"contracts", "prompt", "evidence", "internal/fault", "ec/frontmatter", "ec/lint"}, Forbidden: pure},
+		"companion":      {Knows: []string{"contracts"}, Forbidden: pure},
 		"ec/frontmatter": {Knows: []string{"contracts", "internal/fault"}, Libraries: []string{"go.yaml.in/yaml/v3"}, Forbidden: pure},
 		"ec/lint":        {Knows: []string{"contracts", "internal/fault", "ec/frontmatter"}, Forbidden: pure},
 

@@ -207,6 +207,9 @@ func newAPI(run cli.ServerRun, version string, core *core, b *broker.Broker, doo
 		Service: core.writer, Feed: core.feed, Presets: presetPack,
 		Door: remote.Handler(door), Dashboard: b.Dashboard("/dashboard"),
 		Tokens: tokens, Hosts: hosts, TLS: run.Config.TLSCert != "", Simulated: run.Config.Simulated(),
+		// The chat endpoint counts as a seam by its calls, also beside EC in this
+		// process: that it runs does not say that it reports.
+		Retrieval: recommender().Available, Evidence: measured,
 		Ready:   checks(core, b),
 		Metrics: reg, Log: run.Log, Version: version, Now: time.Now,
 		NewID: func() string { return uuid.Must(uuid.NewV7()).String() },

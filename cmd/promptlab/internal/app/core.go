@@ -56,6 +56,8 @@ func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
 	policy := ec.DefaultPolicy()
 	w := run.Config.Worker
 	policy.Lease, policy.OptimizeLimit, policy.MeasureLimit = w.Lease, w.OptimizeLimit, w.MeasureLimit
+	policy.Moderators = ec.LocalModerators{By: ec.Keeper(run.Config.Companions.Moderators)}
+	policy.Rooms = ec.LocalRooms{Off: !run.Config.Companions.Rooms}
 	c.writer, err = writer.Open(writer.Config{Store: c.store, Feed: c.feed, Policy: policy, Now: time.Now, Log: log, Metrics: reg})
 	if err != nil {
 		return nil, errors.Join(err, c.store.Close())

@@ -35,7 +35,14 @@ type Config struct {
 	Worker      Worker
 	Chat        Chat
 	Simulator   Simulator
+	Companions  Companions
 	Log         Log
+}
+
+// Companions switches the stand-ins of the systems beside this one.
+type Companions struct {
+	Moderators string // who keeps moderators' defaults: store, profiles, off
+	Rooms      bool   // rooms and who takes part in them
 }
 
 // Sandbox is how well the optimizer's process must be locked in.

@@ -69,13 +69,14 @@ func TestEveryKeyHasFileVariableAndFlag(t *testing.T) {
 		"worker.lease": "5s", "worker.optimize_limit": "1m0s", "worker.measure_limit": "2m0s", "worker.grace": "3s",
 		"chat.listen": "127.0.0.1:1", "chat.ec_timeout": "1s",
 		"simulator.world": "null", "simulator.seed": "7", "log.level": "debug", "log.format": "json",
+		"companions.moderators": "profiles", "companions.rooms": "off",
 	}
 	bad := map[string]string{
 		"memory": "", "listen": "7717", "allow_remote": "yes", "redis_url": "http://x", "sandbox.min_level": "L9",
 		"models": `[{"name":"m"}]`, "scheduler.critic.cron": "daily", "scheduler.time_zone": "Mars/Olympus",
 		"worker.ec_url": "ftp://x", "worker.concurrency": "0", "worker.lease": "soon", "worker.optimize_limit": "-1s",
 		"worker.measure_limit": "0s", "worker.grace": "2h", "chat.listen": "1", "chat.ec_timeout": "0s", "simulator.world": "flat", "simulator.seed": "-1",
-		"log.level": "loud", "log.format": "xml",
+		"log.level": "loud", "log.format": "xml", "companions.moderators": "nobody", "companions.rooms": "maybe",
 	}
 	for _, s := range config.Settings() {
 		v, ok := good[s.Key]
