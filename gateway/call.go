@@ -57,7 +57,7 @@ func (c *call) run(ctx context.Context) (Response, error) {
 // finish completes an error with what only the chain knows.
 func (c *call) finish(err *Error) *Error {
 	e := *err
-	e.Target, e.Attempts = c.lane().Name, c.attempts
+	e.Target, e.Attempts, e.Committed = c.lane().Name, c.attempts, c.shown
 	if c.gone() {
 		e.Class = ClassCallerGone
 	}

@@ -19,6 +19,7 @@ type Error struct {
 	NotBilled    bool          // certain that nothing was computed: refused or never sent
 	Target       string        // configured name
 	Attempts     int           // attempts made for the logical call
+	Committed    bool          // pieces of the answer went to the consumer, who keeps them
 	Reason       string        // our own short constant, such as max_tokens_required
 }
 

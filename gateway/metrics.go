@@ -13,6 +13,7 @@ import (
 type Metrics struct {
 	duration       *prometheus.HistogramVec
 	tokens         *prometheus.HistogramVec
+	input          *prometheus.CounterVec
 	firstChunk     *prometheus.HistogramVec
 	perChunk       *prometheus.HistogramVec
 	badChunks      *prometheus.CounterVec
@@ -74,6 +75,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			seconds, "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"),
 		perChunk: histogram("gen_ai_client_operation_time_per_output_chunk_seconds", "Time from one piece of an answer to the next.",
 			prometheus.ExponentialBuckets(0.001, 2, 17), "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"),
+		input:          counter("input_tokens_total", "Tokens of requests, by whether the provider's cache had them.", "provider", "model", "feature", "cache"),
 		badChunks:      counter("stream_malformed_chunks_total", "Events of streams that were not understood and passed over.", "model"),
 		idle:           counter("stream_idle_total", "Streams that were given up because nothing came for too long.", "model", "limit"),
 		cutStreams:     counter("stream_truncated_total", "Streams that ended before their answer did.", "model"),
@@ -130,6 +132,9 @@ func (m *Metrics) row(a Attempt) {
 	if a.Usage.Known {
 		m.tokens.WithLabelValues("chat", provider, model, "input").Observe(float64(a.Usage.Input + a.Usage.CacheRead + a.Usage.CacheWrite))
 		m.tokens.WithLabelValues("chat", provider, model, "output").Observe(float64(a.Usage.Output))
+		for cache, n := range map[string]int64{"none": a.Usage.Input, "read": a.Usage.CacheRead, "write": a.Usage.CacheWrite} {
+			m.input.WithLabelValues(provider, model, role, cache).Add(float64(n))
+		}
 	} else if a.Class == "" || !a.CostKnown {
 		m.usageUnknown.WithLabelValues(provider, model).Inc()
 	}

@@ -19,6 +19,7 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // policy shapes the request for a target, or refuses it before anything is sent.
 func (c *call) policy(l *lane) (Request, []string, *Error) {
 	req := c.req
+	req.Messages, req.Tools, req.Stop = slices.Clone(req.Messages), slices.Clone(req.Tools), slices.Clone(req.Stop) // the next attempt's are the caller's again
 	refuse := func(reason string) (Request, []string, *Error) {
 		return req, nil, &Error{Class: ClassPolicy, Reason: reason}
 	}

@@ -32,6 +32,11 @@ func TestACallerWhoLeavesEndsTheStream(t *testing.T) {
 			time.AfterFunc(2*time.Second, cancel)
 			return ctx, cancel
 		}},
+		{"an adapter that does not hear it", []step{{say: "h"}, {stall: true, ignores: true}, {say: "i", ignores: true}, {say: "j"}}, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(2*time.Second, cancel)
+			return ctx, cancel
+		}},
 		{"deadline before the first piece", []step{stall}, func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 2*time.Second)
 		}},
@@ -49,7 +54,11 @@ func TestACallerWhoLeavesEndsTheStream(t *testing.T) {
 				for range 12 { // more than opens a breaker
 					ctx, cancel := c.start(t.Context())
 					began := time.Now()
-					_, err := g.Stream(ctx, ask(gateway.RoleChat), purse, nil)
+					pieces := 0
+					_, err := g.Stream(ctx, ask(gateway.RoleChat), purse, func(gateway.Event) error { pieces++; return nil })
+					if pieces > 1 {
+						t.Errorf("R-GWS-17 %d pieces, want none after the cancel", pieces)
+					}
 					if took := time.Since(began); class(err) != gateway.ClassCallerGone || took != 2*time.Second {
 						t.Fatalf("error %v after %s, want caller_gone after 2s", err, took)
 					}
@@ -191,6 +200,13 @@ func TestNothingOfAStreamIsLeft(t *testing.T) {
 			before := runtime.NumGoroutine()
 			p := &play{attempts: [][]step{steps}}
 			r := newRig(t, p, impatient("one", gateway.RoleChat))
+			t.Cleanup(func() {
+				for _, ctx := range p.contexts {
+					if ctx.Err() == nil {
+						t.Errorf("R-GWS-15 %s: an attempt's context is still open", name)
+					}
+				}
+			})
 			_, _ = r.Stream(t.Context(), ask(gateway.RoleChat), gateway.Unlimited(), nil)
 			logged := r.log.Len()
 			<-time.After(time.Hour)

@@ -24,6 +24,26 @@ func Roles() []Role {
 	return []Role{RoleChat, RoleRewrite, RoleCritic, RoleJudge, RoleTask, RoleMeta}
 }
 
+// Truncation is what becomes of an answer that was cut at its cap.
+type Truncation string
+
+// TruncationSurface gives the cut answer to the caller, marked by
+// [FinishLength]: it is neither asked for again with a higher cap nor continued.
+const TruncationSurface Truncation = "surface"
+
+// Truncation declares what a role does about cut answers. A person sees that an
+// answer is cut and may ask for more; a cut verdict or example is unscored, and
+// a cut text is no child. To pay for a second, longer try is their callers'
+// decision, not the gateway's.
+func (r Role) Truncation() Truncation {
+	switch r {
+	case RoleChat, RoleRewrite, RoleCritic, RoleJudge, RoleTask, RoleMeta:
+		return TruncationSurface
+	default:
+		return "" // no role of ours
+	}
+}
+
 // Request is one logical call.
 type Request struct {
 	Role              Role

@@ -109,9 +109,6 @@ func (r *Response) Events() iter.Seq2[Event, error] {
 				return
 			}
 		}
-		if r.broken { // the reader of events took the break for an end
-			yield(Event{}, r.cut())
-		}
 	}
 }
 

@@ -293,7 +293,7 @@ func TestMetricLabelsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := map[string]bool{"": true, "ok": true, "chat": true, "task": true, "fake": true, "local-model": true, "input": true, "output": true,
+	allowed := map[string]bool{"": true, "ok": true, "chat": true, "task": true, "fake": true, "local-model": true, "input": true, "output": true, "none": true, "read": true, "write": true,
 		strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/v1"): true}
 	for _, c := range gateway.Classes() {
 		allowed[string(c)] = true
