@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -230,7 +231,7 @@ func TestAConsumerThatFailsEndsTheStream(t *testing.T) {
 		n++
 		return io.ErrClosedPipe
 	})
-	if err != io.ErrClosedPipe || n != 1 {
+	if !errors.Is(err, io.ErrClosedPipe) || n != 1 {
 		t.Errorf("error %v after %d pieces, want the consumer's own after one", err, n)
 	}
 	<-left

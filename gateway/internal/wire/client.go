@@ -111,7 +111,7 @@ func (c *Client) Post(ctx context.Context, call gateway.Call, r Request) (*Respo
 		req.Header.Set("Accept-Encoding", "identity") // a compressor would hold words back
 	}
 	began := time.Now()
-	res, err := c.http.Do(req)
+	res, err := c.http.Do(req) //nolint:bodyclose // by Response.Close
 	if err != nil {
 		// The text of err holds the address; nothing of it is kept.
 		return nil, &gateway.Error{Class: gateway.ClassTransport, NotBilled: !sent.Load()}

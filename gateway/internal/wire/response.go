@@ -125,7 +125,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		r.stats.Bytes += int64(n)
 		r.stats.LastByte = time.Now()
 	}
-	if err != nil && err != io.EOF { //nolint:errorlint // readers give io.EOF itself
+	if err != nil && err != io.EOF {
 		r.broken = true
 	}
 	return n, err
