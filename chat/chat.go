@@ -122,7 +122,8 @@ func (s *Server) Heard() <-chan struct{} { return s.outbox.heard }
 // Handler gives the whole endpoint behind its wall.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/chat/completions", s.guarded("/v1/chat/completions", s.completions))
+	mux.HandleFunc("POST /v1/chat/completions", s.asking("/v1/chat/completions", completions{}))
+	mux.HandleFunc("POST /v1/messages", s.asking("/v1/messages", messages{}))
 	mux.HandleFunc("GET /v1/models", s.guarded("/v1/models", s.models))
 	mux.HandleFunc("GET /v1/models/{id...}", s.guarded("/v1/models/{id}", s.model))
 	exported := promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{})

@@ -153,7 +153,7 @@ func modelError(g *gateway.Error) *apiError {
 
 // write answers with the error. These clients are told not to try again by
 // themselves: whoever can, has.
-func (e *apiError) write(w http.ResponseWriter, requestID string) {
+func (e *apiError) write(w http.ResponseWriter, body any) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
@@ -165,7 +165,7 @@ func (e *apiError) write(w http.ResponseWriter, requestID string) {
 		h.Set("WWW-Authenticate", `Bearer realm="promptlab"`)
 	}
 	w.WriteHeader(e.status)
-	b, err := json.Marshal(e.body(requestID))
+	b, err := json.Marshal(body)
 	if err != nil {
 		panic("chat: encode error: " + err.Error()) // strings only
 	}

@@ -54,6 +54,9 @@ func newKeys(cfg Config) *keys { return &keys{cfg: cfg, known: map[string]knownK
 // authenticate finds out who asks. Comparison takes the same time for every token.
 func (k *keys) authenticate(ctx context.Context, r *http.Request) (caller, error) {
 	headers := r.Header.Values("Authorization")
+	for _, key := range r.Header.Values("X-Api-Key") { // as clients of the messages dialect send it
+		headers = append(headers, "Bearer "+key)
+	}
 	if len(headers) == 0 {
 		return caller{}, &apiError{status: http.StatusUnauthorized, kind: kindAuth, code: "unauthenticated",
 			message: "an API key is needed: the user token (promptlab token show user) or a session key (promptlab sessions key create)"}

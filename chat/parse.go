@@ -47,13 +47,18 @@ func parseRequest(body []byte) (*request, error) {
 	}
 	out.ids = out.ext.MessageIDs
 	c.require(len(out.ids) == 0 || len(out.ids) == len(out.messages), "promptlab.message_ids", "count", "must name each message, or none")
-	c.require(out.ext.Override == nil || out.ext.PlanID == "", "promptlab.override", "exclusive", "must be left out with plan_id: the plan says it")
-	c.require(out.ext.PlanID == "" || len(out.ids) > 0, "promptlab.message_ids", "required", "must name the messages when a plan is dispatched: it refers to them")
+	c.extension(out)
 	if len(c.details) > 0 {
 		return nil, badRequest(c.details...)
 	}
 	out.ignored = ignored(in)
 	return out, nil
+}
+
+// extension checks what a client says to Prompt Lab itself.
+func (c *checker) extension(out *request) {
+	c.require(out.ext.Override == nil || out.ext.PlanID == "", "promptlab.override", "exclusive", "must be left out with plan_id: the plan says it")
+	c.require(out.ext.PlanID == "" || len(out.ids) > 0, "promptlab.message_ids", "required", "must name the messages when a plan is dispatched: it refers to them")
 }
 
 // ignored lists what was given and is not used.
@@ -245,7 +250,7 @@ func withoutNulls(body []byte) ([]byte, error) {
 	if err := json.Unmarshal(body, &top); err != nil {
 		return nil, err //nolint:wrapcheck // replaced by the caller
 	}
-	clean(top, "messages", "tools", "tool_calls", "function", "stream_options", "response_format", "json_schema", "promptlab", "content", "image_url", "context", "documents")
+	clean(top, "messages", "tools", "tool_calls", "function", "stream_options", "response_format", "json_schema", "promptlab", "content", "image_url", "context", "documents", "tool_choice", "source")
 	return json.Marshal(top)
 }
 

@@ -25,7 +25,16 @@ type exchange struct {
 	id     string
 	who    caller
 	status int
-	begun  bool // the answer's first byte has gone
+	begun  bool    // the answer's first byte has gone
+	speaks dialect // nil: of completions
+}
+
+// failure gives the body of an error in the client's dialect.
+func (x *exchange) failure(e *apiError) any {
+	if x.speaks == nil {
+		return completions{}.failure(e, x.id)
+	}
+	return x.speaks.failure(e, x.id)
 }
 
 // WriteHeader notes the status.
@@ -52,15 +61,26 @@ func (s *Server) open(route string, h func(*exchange) error) http.HandlerFunc {
 	return s.handle(route, h, func(*exchange) error { return nil })
 }
 
+// asking serves turns in a dialect.
+func (s *Server) asking(route string, d dialect) http.HandlerFunc {
+	h := s.turning(d)
+	return s.handle(route, h, func(x *exchange) error {
+		x.speaks = d
+		return s.credentials(x)
+	})
+}
+
 // guarded serves what needs credentials.
 func (s *Server) guarded(route string, h func(*exchange) error) http.HandlerFunc {
-	return s.handle(route, h, func(x *exchange) (err error) {
-		if err := checkMedia(x.r); err != nil {
-			return err
-		}
-		x.who, err = s.keys.authenticate(x.r.Context(), x.r)
+	return s.handle(route, h, s.credentials)
+}
+
+func (s *Server) credentials(x *exchange) (err error) {
+	if err := checkMedia(x.r); err != nil {
 		return err
-	})
+	}
+	x.who, err = s.keys.authenticate(x.r.Context(), x.r)
+	return err
 }
 
 // operator admits the operator alone.
@@ -94,7 +114,8 @@ func (s *Server) handle(route string, h, admit func(*exchange) error) http.Handl
 			if r.ContentLength != 0 {
 				w.Header().Set("Connection", "close") // the body may not have been read
 			}
-			errorOf(err).write(x, x.id)
+			e := errorOf(err)
+			e.write(x, x.failure(e))
 		}
 		s.log(x, route, err, time.Since(began))
 		if err != nil && x.status < http.StatusBadRequest && x.r.Context().Err() == nil {
