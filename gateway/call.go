@@ -73,7 +73,7 @@ func (c *call) again(ctx context.Context, err *Error) bool {
 	switch {
 	case ctx.Err() != nil:
 		return false
-	case err.Class.Retryable() && err.RetryAfter <= maxRetryAfter && (c.tries < 2 || !c.hasFallback()):
+	case err.Class.Retryable() && !err.Final && err.RetryAfter <= maxRetryAfter && (c.tries < 2 || !c.hasFallback()):
 		ceiling := min(backoffCap, backoffBase<<max(0, c.attempts-1))
 		wait = max(time.Duration(c.g.rand()*float64(ceiling)), err.RetryAfter)
 		c.g.metrics.retries.WithLabelValues(c.lane().Provider, c.lane().Name, string(err.Class)).Inc()
@@ -128,7 +128,7 @@ func (c *call) attempt(ctx context.Context) (Response, *Error) {
 		c.g.metrics.refused(l.Target, req.Role, ClassBreakerOpen)
 		return Response{}, &Error{Class: ClassBreakerOpen}
 	}
-	bound := l.Price.Bound(req, l.ImageTokens)
+	bound := l.bound(req)
 	asked := time.Now()
 	hold, err := c.budget.Reserve(ctx, bound)
 	c.waited += time.Since(asked)
@@ -232,7 +232,7 @@ func (c *call) row(l *lane, req Request, adjusted []string) Attempt {
 
 func (c *call) response(l *lane, r Reply, malformed bool) Response {
 	return Response{
-		Text: r.Text, Reasoning: r.Reasoning, Refusal: r.Refusal, ToolCalls: r.ToolCalls, Finish: r.Finish, Malformed: malformed, Usage: r.Usage,
+		Text: r.Text, Reasoning: r.Reasoning, Refusal: r.Refusal, ToolCalls: r.ToolCalls, State: r.State, Finish: r.Finish, Malformed: malformed, Usage: r.Usage,
 		RequestID: c.req.RequestID, Target: l.Name, Provider: l.Provider, Model: l.Model, ServedModel: CleanServed(r.ServedModel),
 		ProviderRequestID: CleanRequestID(r.ProviderRequestID), Simulated: l.Protocol == ProtocolSimulator,
 		Attempts: c.attempts, Cost: c.cost, CostKnown: !c.unknown,

@@ -32,6 +32,7 @@ func classify(p Profile, status int, header http.Header, body []byte, now time.T
 		}
 	}
 	return &Error{
+		Final:        strings.EqualFold(strings.TrimSpace(header.Get("X-Should-Retry")), "false"),
 		Class:        w.class(),
 		Status:       status,
 		ProviderCode: w.knownCode(),
@@ -221,7 +222,7 @@ func (w *wire) class() ErrorClass {
 	switch {
 	case w.status == http.StatusRequestTimeout, w.status == http.StatusTooEarly, w.status >= 500:
 		return ClassServer
-	case w.status >= 300:
+	case w.status >= 300, w.kind == "invalid_request_error":
 		return ClassBadRequest // redirects too: the address in the configuration is not the service's
 	default:
 		return ClassServer // an error inside a 2xx that says nothing we know

@@ -114,6 +114,17 @@ func (t Target) Silence(r Role) (first, idle time.Duration) {
 	return s.first, s.idle
 }
 
+// hurried gives the target with other limits of patience.
+func (t Target) hurried(change func(time.Duration) time.Duration) Target {
+	t.AttemptTimeout = change(t.AttemptTimeout)
+	silences := map[Role]silence{}
+	for r, s := range t.silence {
+		silences[r] = silence{first: change(s.first), idle: change(s.idle)}
+	}
+	t.silence = silences
+	return t
+}
+
 type silence struct{ first, idle time.Duration }
 
 // defaultMaxOutput is the cap on the tokens of an answer when none is configured.
@@ -194,8 +205,11 @@ func (c *checker) target(m ModelConfig) Target {
 		"must be the name of an environment variable, not a key")
 	c.require(slices.Contains([]string{"", "max_tokens", "max_completion_tokens"}, m.MaxTokensField),
 		"max_tokens_field", "enum", "must be max_tokens or max_completion_tokens")
-	profile, known := profileOf(orString(m.Profile, DefaultProfile))
+	profile, known := profileOf(orString(m.Profile, defaultProfile(m.Protocol)))
 	c.require(known, "profile", "enum", "must be "+strings.Join(profileNames(), ", "))
+	c.require(!known || simulated || profile.Protocol == m.Protocol || !slices.Contains(Protocols(), m.Protocol),
+		"profile", "protocol", "is of servers that speak another protocol")
+	c.require(m.MaxTokensField == "" || profile.MaxTokensField != "", "max_tokens_field", "forbidden", "the protocol has one name for it")
 	for i, p := range m.DropParameters {
 		c.require(slices.Contains(Parameters(), p), fmt.Sprintf("drop_parameters[%d]", i), "enum", "must be "+parameterNames())
 	}
@@ -349,3 +363,6 @@ func orString(v, otherwise string) string {
 
 // OpenAIBaseURL is where OpenAI's own API is, for those who want to configure it.
 const OpenAIBaseURL = "https://api.openai.com/v1"
+
+// AnthropicBaseURL is where Anthropic's own API is.
+const AnthropicBaseURL = "https://api.anthropic.com/v1"

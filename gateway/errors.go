@@ -16,6 +16,7 @@ type Error struct {
 	RetryAfter   time.Duration // what the provider asked for, 0 when it did not
 	RequestID    string        // the provider's, cleaned
 	Envelope     bool          // the error came inside a 2xx answer
+	Final        bool          // the provider says that asking it again is of no use
 	NotBilled    bool          // certain that nothing was computed: refused or never sent
 	Target       string        // configured name
 	Attempts     int           // attempts made for the logical call

@@ -37,6 +37,11 @@ type Config struct {
 	Log      *slog.Logger          // nil: silent
 	Rand     func() float64        // in [0,1), for jitter; nil: random
 	NewID    func() string         // request ids; nil: random
+
+	// Patience changes the limits of an attempt and of a stream's silence; nil: as
+	// configured. Tests over real connections, which no test clock moves, shorten
+	// them by it.
+	Patience func(time.Duration) time.Duration
 }
 
 // Gateway sends calls to models. It is safe for concurrent use and owns no
@@ -101,6 +106,9 @@ func New(c Config) (*Gateway, error) {
 		return nil, fault.Validation(bad)
 	}
 	for _, t := range targets {
+		if c.Patience != nil {
+			t = t.hurried(c.Patience)
+		}
 		g.lanes = append(g.lanes, g.newLane(t, c.Adapters[t.Protocol]))
 	}
 	return g, nil

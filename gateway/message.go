@@ -20,6 +20,11 @@ type Message struct {
 	Parts      []Part     `json:"parts,omitempty"`        // text and images, in their order
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`   // what an assistant asked for
 	ToolCallID string     `json:"tool_call_id,omitempty"` // which of them a tool's message answers
+
+	// State is what the model left for itself with an assistant's turn, such as
+	// reasoning that only it can read. It is opaque, goes back to the model that
+	// made it, and is never shown or stored.
+	State json.RawMessage `json:"state,omitempty"`
 }
 
 // Text gives the words of a message, whether they are its content or parts.
@@ -78,7 +83,7 @@ const (
 // size gives the bytes of everything in a message that a provider may count as
 // tokens, and the number of its images, which are counted apart.
 func (m Message) size() (bytes, images int) {
-	bytes = len(m.Role) + len(m.Content) + len(m.Name) + len(m.ToolCallID)
+	bytes = len(m.Role) + len(m.Content) + len(m.Name) + len(m.ToolCallID) + len(m.State)
 	for _, p := range m.Parts {
 		bytes += perPart + len(p.Text)
 		if p.Type == PartImage {

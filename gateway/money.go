@@ -74,6 +74,15 @@ func (p Price) Bound(r Request, imageTokens int) int64 {
 	return add(in, tokens(int64(r.MaxTokens), p.Output))
 }
 
+// bound gives the most that a request can cost at the target.
+func (t Target) bound(r Request) int64 {
+	n := t.Price.Bound(r, t.ImageTokens)
+	if len(r.Tools) > 0 || r.Schema != nil {
+		n = add(n, tokens(t.Profile.Preamble, max(t.Price.Input, t.Price.CacheRead, t.Price.CacheWrite)))
+	}
+	return n
+}
+
 // tokens multiplies n tokens by a price per million, rounded up and saturating:
 // both factors may come from outside.
 func tokens(n, perMillion int64) int64 {

@@ -55,7 +55,7 @@ func (c *call) policy(l *lane) (Request, []string, *Error) {
 		return refuse("tools_not_served") // an answer without them would be one to another question
 	}
 	req, adjusted := c.adjust(l, req)
-	if most := l.Reasoning.MaxCost; req.Reasoning.above(ReasoningOff) && most > 0 && l.Price.Bound(req, l.ImageTokens) > most {
+	if most := l.Reasoning.MaxCost; req.Reasoning.above(ReasoningOff) && most > 0 && l.bound(req) > most {
 		return refuse("reasoning_cost")
 	}
 	return req, adjusted, nil
@@ -101,6 +101,8 @@ func badMessage(m Message) string {
 		return "message_tool_call_id"
 	case len(m.ToolCalls) > 0 && m.Role != SpeakerAssistant:
 		return "message_tool_calls"
+	case len(m.State) > 0 && (m.Role != SpeakerAssistant || !json.Valid(m.State) || !utf8.Valid(m.State)):
+		return "message_state"
 	}
 	for _, c := range m.ToolCalls {
 		if c.ID == "" || !toolName.MatchString(c.Name) || !utf8.ValidString(c.ID) || !utf8.ValidString(c.Arguments) {

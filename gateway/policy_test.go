@@ -133,7 +133,10 @@ func TestTheDigestCoversTheQuestion(t *testing.T) {
 	}
 	digest := func(change func(*gateway.Request), protocol gateway.Protocol) string {
 		m := model("one", gateway.RoleJudge)
-		m.Protocol, m.Profile, m.Limits.ImageTokens = protocol, "openai", 100
+		m.Protocol, m.Limits.ImageTokens = protocol, 100
+		if protocol == gateway.ProtocolOpenAI {
+			m.Profile = "openai"
+		}
 		m.Reasoning = reasons(gateway.ReasoningHigh, m.Model)
 		rows := make(gateway.RowChan, 1)
 		a := answering(`{"score":1}`)
@@ -170,7 +173,7 @@ func TestTheDigestCoversTheQuestion(t *testing.T) {
 		{Role: "user", Parts: []gateway.Part{{Type: "image_url", ImageURL: "https://a"}}}, {Role: "user", Parts: []gateway.Part{{Type: "image_url", ImageURL: "https://b"}}},
 		{Role: "user", Parts: []gateway.Part{{Type: "image_url", ImageURL: "https://b", Detail: "low"}}},
 		{Role: "assistant", ToolCalls: []gateway.ToolCall{{ID: "c", Name: "f", Arguments: "{}"}}}, {Role: "assistant", ToolCalls: []gateway.ToolCall{{ID: "c", Name: "f", Arguments: "[]"}}},
-		{Role: "tool", ToolCallID: "c"}, {Role: "tool", ToolCallID: "d"},
+		{Role: "tool", ToolCallID: "c"}, {Role: "tool", ToolCallID: "d"}, {Role: "assistant", State: json.RawMessage(`[1]`)},
 	} {
 		differs("message "+string(rune('a'+i)), digest(func(r *gateway.Request) { r.Messages = append(slices.Clone(r.Messages), m) }, gateway.ProtocolOpenAI))
 	}
@@ -197,6 +200,7 @@ func TestTheBoundCountsEveryPart(t *testing.T) {
 		"two images":     {gateway.Request{Messages: []gateway.Message{{Role: "user", Parts: []gateway.Part{{Type: "image_url"}, {Type: "image_url"}}}}}, 2000},
 		"tool call":      {gateway.Request{Messages: []gateway.Message{{Role: "user", ToolCalls: []gateway.ToolCall{{Arguments: long}}}}}, 500},
 		"tool call id":   {gateway.Request{Messages: []gateway.Message{{Role: "user", ToolCallID: long}}}, 500},
+		"state":          {gateway.Request{Messages: []gateway.Message{{Role: "user", State: json.RawMessage(long)}}}, 500},
 		"tool":           {gateway.Request{Messages: []gateway.Message{{Role: "user"}}, Tools: []gateway.Tool{{Description: long}}}, 500},
 		"tool's shape":   {gateway.Request{Messages: []gateway.Message{{Role: "user"}}, Tools: []gateway.Tool{{Parameters: json.RawMessage(long)}}}, 500},
 		"answer's shape": {gateway.Request{Messages: []gateway.Message{{Role: "user"}}, Schema: shape(t)}, 100},

@@ -22,6 +22,7 @@ const (
 	ParamParallelTools    Parameter = "parallel_tool_calls"
 	ParamStreamUsage      Parameter = "stream_options" // the wish for usage at the end of a stream
 	ParamTools            Parameter = "tools"          // never removed from a request: it is refused instead
+	ParamJSONObject       Parameter = "json_object"    // the wish for JSON of no particular shape
 
 	// ParamReasoning is sent where a target declares reasoning, and nowhere else.
 	ParamReasoning Parameter = "reasoning"
@@ -32,7 +33,7 @@ const (
 func Parameters() []Parameter {
 	return []Parameter{
 		ParamTemperature, ParamSeed, ParamStop, ParamResponseFormat, ParamTopP, ParamPresencePenalty,
-		ParamFrequencyPenalty, ParamParallelTools, ParamStreamUsage, ParamTools,
+		ParamFrequencyPenalty, ParamParallelTools, ParamStreamUsage, ParamTools, ParamJSONObject,
 	}
 }
 
@@ -75,6 +76,8 @@ func (r *Request) drop(p Parameter) (was bool) {
 		was, r.FrequencyPenalty = r.FrequencyPenalty != nil, nil
 	case ParamParallelTools:
 		was, r.ParallelToolCalls = r.ParallelToolCalls != nil, nil
+	case ParamJSONObject:
+		was, r.JSONObject = r.JSONObject, false
 	case ParamReasoning:
 		was, r.Reasoning = r.Reasoning != "", ""
 	}
@@ -86,24 +89,45 @@ func (r *Request) drop(p Parameter) (was bool) {
 // table. The zero value is a server that nothing is known about.
 type Profile struct {
 	Name           string
+	Protocol       Protocol // the one it is spoken to by
 	Takes          []Parameter
-	MaxTokensField string // unless the model's own says otherwise
+	MaxTokensField string // unless the model's own says otherwise; empty: the protocol has one name for it
 	KeyHeader      string // header that holds the bare key; empty: Authorization with Bearer
 	Developer      bool   // knows messages of a developer; to others they go as the system's
+	Preamble       int64  // tokens that the server adds to a request with tools or a schema, at most
+	ThinkingBudget bool   // reasoning is bounded by a number of tokens and not by an effort
 
 	rules     []rule // looked at before the common ones
 	nestedRaw bool   // error.metadata.raw holds the error of a server further behind
 }
 
-// DefaultProfile is taken when a model names none: it expects nothing that is
-// not in use everywhere.
+// DefaultProfile is taken when a model of the protocol openai names none: it
+// expects nothing that is not in use everywhere.
 const DefaultProfile = "compatible"
+
+// The profiles that models of the other protocols take when they name none.
+const (
+	ProfileAnthropic = "anthropic"
+	ProfileResponses = "responses"
+)
+
+// defaultProfile gives the profile of a model that names none.
+func defaultProfile(p Protocol) string {
+	switch p {
+	case ProtocolAnthropic:
+		return ProfileAnthropic
+	case ProtocolResponses:
+		return ProfileResponses
+	default:
+		return DefaultProfile
+	}
+}
 
 // Profiles gives the profiles that models[].profile may name.
 func Profiles() []Profile {
 	all := Parameters()
 	common := slices.DeleteFunc(Parameters(), func(p Parameter) bool { return p == ParamResponseFormat })
-	return []Profile{
+	out := []Profile{
 		{Name: DefaultProfile, Takes: common, MaxTokensField: "max_tokens"},
 		{Name: "openai", Takes: all, MaxTokensField: "max_completion_tokens", Developer: true, rules: []rule{
 			// Larger than a minute's allowance: it will not fit in any other minute.
@@ -131,6 +155,31 @@ func Profiles() []Profile {
 			{class: ClassContentFilter, where: is(http.StatusForbidden), phrases: []string{"flagged"}},
 		}},
 	}
+	for i := range out {
+		out[i].Protocol = ProtocolOpenAI
+	}
+	return append(out, otherProfiles()...)
+}
+
+// otherProfiles gives the profiles of the other protocols.
+func otherProfiles() []Profile {
+	messages := []Parameter{ParamTemperature, ParamStop, ParamResponseFormat, ParamTopP, ParamParallelTools, ParamStreamUsage, ParamTools}
+	anthropic := Profile{Name: ProfileAnthropic, Protocol: ProtocolAnthropic, Takes: messages, KeyHeader: "X-Api-Key", Preamble: 1000, rules: []rule{
+		{class: ClassContextOverflow, where: not429, phrases: []string{"exceed context limit"}},
+		{class: ClassProviderQuota, where: any4xx5xx, phrases: []string{"specified api usage limits"}},
+		{class: ClassContentFilter, where: any4xx5xx, phrases: []string{"content filtering policy"}},
+		{class: ClassEntitlement, where: only4xx, phrases: []string{"organization has been disabled"}},
+	}}
+	budget := anthropic
+	budget.Name, budget.ThinkingBudget = "anthropic-budget", true
+	return []Profile{anthropic, budget, {
+		Name: ProfileResponses, Protocol: ProtocolResponses, Developer: true,
+		Takes: []Parameter{ParamTemperature, ParamResponseFormat, ParamTopP, ParamParallelTools, ParamStreamUsage, ParamTools, ParamJSONObject},
+		rules: []rule{
+			{class: ClassContextOverflow, where: is(http.StatusTooManyRequests), phrases: []string{"must be reduced in order to run"}},
+			{class: ClassContentFilter, codes: []string{"invalid_prompt"}},
+		},
+	}}
 }
 
 func is(status int) func(int) bool { return func(s int) bool { return s == status } }

@@ -24,9 +24,19 @@ func target(t *testing.T, change func(*gateway.ModelConfig)) gateway.Target {
 	return got[0]
 }
 
+// protocolOf gives the protocol of a profile.
+func protocolOf(name string) gateway.Protocol {
+	for _, p := range gateway.Profiles() {
+		if p.Name == name {
+			return p.Protocol
+		}
+	}
+	return gateway.ProtocolOpenAI
+}
+
 func profile(t *testing.T, name string) gateway.Profile {
 	t.Helper()
-	return target(t, func(m *gateway.ModelConfig) { m.Profile = name }).Profile
+	return target(t, func(m *gateway.ModelConfig) { m.Profile, m.Protocol = name, protocolOf(name) }).Profile
 }
 
 // R-GWB-06, R-GWR-05: what each kind of server says is locked by its own errors.
@@ -75,6 +85,28 @@ func TestProfilesReadTheirServersErrors(t *testing.T) {
 		{"openrouter", "an overflow further behind, as text", 400, `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"This model's maximum context length is 8192 tokens.","provider_name":"P"}}}`, overflow, bad},
 		{"openrouter", "an overflow further behind, as JSON", 400, `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"x\",\"code\":\"context_length_exceeded\"}}","provider_name":"P"}}}`, overflow, bad},
 		{"openrouter", "a shared pool that is busy", 429, `{"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"m is temporarily rate-limited upstream. Please retry shortly.","provider_name":"P"}}}`, rate, rate},
+		{"anthropic", "a prompt beyond the window", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"},"request_id":"req_1"}`, overflow, overflow},
+		{"anthropic", "a prompt that leaves no room for the answer", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"input length and ` + "`max_tokens`" + ` exceed context limit: 197202 + 21333 > 200000, decrease input length or ` + "`max_tokens`" + ` and try again"}}`, overflow, bad},
+		{"anthropic", "a body beyond what is read", 413, `{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`, overflow, overflow},
+		{"anthropic", "an account without money", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."}}`, quota, quota},
+		{"anthropic", "a limit that its owner set", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC."}}`, quota, bad},
+		{"anthropic", "a bill that is open", 402, `{"type":"error","error":{"type":"billing_error","message":"x"}}`, quota, quota},
+		{"anthropic", "a minute's tokens", 429, `{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed your organization's rate limit of 40,000 input tokens per minute."}}`, rate, rate},
+		{"anthropic", "an answer that was filtered", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"Output blocked by content filtering policy"}}`, filter, bad},
+		{"anthropic", "an organisation that was shut out", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"This organization has been disabled."}}`, gateway.ClassEntitlement, bad},
+		{"anthropic", "a key that may not", 403, `{"type":"error","error":{"type":"permission_error","message":"Your API key does not have permission to use the specified resource."}}`, gateway.ClassEntitlement, gateway.ClassEntitlement},
+		{"anthropic", "a wrong key", 401, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`, gateway.ClassAuth, gateway.ClassAuth},
+		{"anthropic", "no such model", 404, `{"type":"error","error":{"type":"not_found_error","message":"model: m"}}`, notFound, notFound},
+		{"anthropic", "too many for the servers", 529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, gateway.ClassOverloaded, gateway.ClassOverloaded},
+		{"anthropic", "the same under a status of success", 200, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, gateway.ClassOverloaded, gateway.ClassOverloaded},
+		{"anthropic", "a mistake told in a stream", 200, `{"type":"error","error":{"type":"invalid_request_error","message":"messages: roles must alternate"}}`, bad, bad},
+		{"anthropic", "trouble inside", 500, `{"type":"error","error":{"type":"api_error","message":"Internal server error"}}`, server, server},
+		{"anthropic-budget", "an answer that was filtered", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"Output blocked by content filtering policy"}}`, filter, bad},
+		{"responses", "an account without money", 429, `{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`, quota, quota},
+		{"responses", "a request above a minute's allowance", 429, `{"error":{"message":"Request too large for m on tokens per min (TPM): Limit 30000, Requested 36278. The input or output tokens must be reduced in order to run successfully.","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`, overflow, rate},
+		{"responses", "an overflow", 400, `{"error":{"message":"Your input exceeds the context window of this model. Please adjust your input and try again.","type":"invalid_request_error","param":"input","code":"context_length_exceeded"}}`, overflow, overflow},
+		{"responses", "a prompt against the usage policy", 400, `{"error":{"message":"Invalid prompt: your prompt was flagged as potentially violating our usage policy.","type":"invalid_request_error","param":null,"code":"invalid_prompt"}}`, filter, filter},
+		{"responses", "a failure told inside", 200, `{"error":{"code":"server_error","message":"The model failed to generate a response."}}`, server, server},
 		{"compatible", "a text that only another server means like this", 500, `{"error":{"message":"model requires more system memory"}}`, server, server},
 	} {
 		t.Run("R-GWB-06 "+c.profile+": "+c.name, func(t *testing.T) {
@@ -98,22 +130,37 @@ func TestParametersOfEachProfile(t *testing.T) {
 		drop   []gateway.Parameter
 		header string
 	}{
-		"":           {"max_tokens", []gateway.Parameter{format}, ""},
-		"compatible": {"max_tokens", []gateway.Parameter{format}, ""},
-		"openai":     {"max_completion_tokens", nil, ""},
-		"azure":      {"max_tokens", nil, "Api-Key"},
-		"ollama":     {"max_tokens", nil, ""},
-		"vllm":       {"max_tokens", nil, ""},
-		"llamacpp":   {"max_tokens", nil, ""},
-		"openrouter": {"max_tokens", []gateway.Parameter{format}, ""},
+		"":                 {"max_tokens", []gateway.Parameter{format}, ""},
+		"compatible":       {"max_tokens", []gateway.Parameter{format}, ""},
+		"openai":           {"max_completion_tokens", nil, ""},
+		"azure":            {"max_tokens", nil, "Api-Key"},
+		"ollama":           {"max_tokens", nil, ""},
+		"vllm":             {"max_tokens", nil, ""},
+		"llamacpp":         {"max_tokens", nil, ""},
+		"openrouter":       {"max_tokens", []gateway.Parameter{format}, ""},
+		"anthropic":        {"", []gateway.Parameter{"seed", "presence_penalty", "frequency_penalty", "json_object"}, "X-Api-Key"},
+		"anthropic-budget": {"", []gateway.Parameter{"seed", "presence_penalty", "frequency_penalty", "json_object"}, "X-Api-Key"},
+		"responses":        {"", []gateway.Parameter{"seed", "stop", "presence_penalty", "frequency_penalty"}, ""},
 	} {
-		got := target(t, func(m *gateway.ModelConfig) { m.Profile = name })
+		got := target(t, func(m *gateway.ModelConfig) { m.Profile, m.Protocol = name, protocolOf(name) })
 		if got.MaxTokensField != want.field || !slices.Equal(got.Drop, want.drop) || got.Profile.KeyHeader != want.header {
 			t.Errorf("profile %q: field %s, drops %v, key in %q; want %+v", name, got.MaxTokensField, got.Drop, got.Profile.KeyHeader, want)
 		}
 	}
-	if len(gateway.Profiles()) != 7 {
-		t.Errorf("%d profiles, 7 are tested here", len(gateway.Profiles()))
+	if len(gateway.Profiles()) != 10 {
+		t.Errorf("%d profiles, 10 are tested here", len(gateway.Profiles()))
+	}
+	for protocol, want := range map[gateway.Protocol]string{"openai": "compatible", "anthropic": "anthropic", "responses": "responses"} {
+		if got := target(t, func(m *gateway.ModelConfig) { m.Protocol = protocol }); got.Profile.Name != want {
+			t.Errorf("a model of %s that names no profile has %s, want %s", protocol, got.Profile.Name, want)
+		}
+	}
+	for _, wrong := range []gateway.ModelConfig{{Protocol: "anthropic", Profile: "openai"}, {Protocol: "openai", Profile: "anthropic"}, {Protocol: "anthropic", MaxTokensField: "max_tokens"}} {
+		m := localModel()
+		m.Protocol, m.Profile, m.MaxTokensField = wrong.Protocol, wrong.Profile, wrong.MaxTokensField
+		if _, err := gateway.Targets([]gateway.ModelConfig{m}); err == nil {
+			t.Errorf("protocol %s with profile %q and token field %q is accepted", m.Protocol, m.Profile, m.MaxTokensField)
+		}
 	}
 	own := target(t, func(m *gateway.ModelConfig) {
 		m.Profile, m.MaxTokensField = "openai", "max_tokens"

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
@@ -102,6 +103,7 @@ type Response struct {
 	Reasoning         string // told apart from the text; never an answer, never stored
 	Refusal           string
 	ToolCalls         []ToolCall
+	State             json.RawMessage // for Message.State when the answer is sent back; may be empty
 	Finish            Finish
 	Malformed         bool   // the answer is not JSON of the shape that was asked for, or a tool's arguments are not JSON
 	Usage             Usage  // of the attempt that answered
@@ -127,6 +129,7 @@ type Reply struct {
 	Reasoning         string
 	Refusal           string
 	ToolCalls         []ToolCall
+	State             json.RawMessage
 	Finish            Finish
 	Usage             Usage // may be known although the call failed
 	ServedModel       string

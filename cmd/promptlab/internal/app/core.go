@@ -20,6 +20,7 @@ import (
 	"github.com/elnor/promptlab/ec/store/fsx"
 	"github.com/elnor/promptlab/ec/writer"
 	"github.com/elnor/promptlab/gateway"
+	"github.com/elnor/promptlab/gateway/anthropic"
 	"github.com/elnor/promptlab/gateway/openai"
 	"github.com/elnor/promptlab/gateway/simulator"
 	"github.com/elnor/promptlab/presets"
@@ -98,8 +99,9 @@ func models(run cli.ServerRun, rows gateway.Rows, reg prometheus.Registerer, par
 	return gateway.New(gateway.Config{
 		Models: list, Rows: rows, Metrics: reg, Log: run.Log,
 		Adapters: map[gateway.Protocol]gateway.Adapter{
-			"openai":    openai.New(openai.Config{}),
-			"simulator": simulator.NewAdapter(run.Config.Simulator.Seed),
+			gateway.ProtocolOpenAI:    openai.New(openai.Config{}),
+			gateway.ProtocolAnthropic: anthropic.New(anthropic.Config{}),
+			gateway.ProtocolSimulator: simulator.NewAdapter(run.Config.Simulator.Seed),
 		},
 		Keys: func(name string) (string, error) {
 			if v, ok := run.Env(name); ok && v != "" {

@@ -288,10 +288,14 @@ func (a *app) checkModels(ctx context.Context, cfg config.Config) Check {
 		return c
 	}
 	c.Detail = "none is configured; the simulator answers"
-	if key, ok := a.Env("OPENAI_API_KEY"); ok && key != "" {
-		c.Detail += "; OPENAI_API_KEY is set"
-		c.Fix += " with protocol openai, base_url " + gateway.OpenAIBaseURL + " and api_key_env OPENAI_API_KEY"
-		return c
+	for _, known := range []struct{ name, protocol, address string }{
+		{"OPENAI_API_KEY", "openai", gateway.OpenAIBaseURL}, {"ANTHROPIC_API_KEY", "anthropic", gateway.AnthropicBaseURL},
+	} {
+		if key, ok := a.Env(known.name); ok && key != "" {
+			c.Detail += "; " + known.name + " is set"
+			c.Fix += " with protocol " + known.protocol + ", base_url " + known.address + " and api_key_env " + known.name
+			return c
+		}
 	}
 	if ollama(ctx) {
 		c.Detail += "; Ollama runs on this machine"
