@@ -246,7 +246,7 @@ func mayCall(d described) []ec.Role {
 		return []ec.Role{ec.RoleOperator}
 	case d.path == "/healthz", d.path == "/readyz", d.path == "/login":
 		return nil
-	case d.path == "/docs", strings.HasPrefix(d.path, "/api/session-keys"):
+	case d.path == "/docs", d.path == "/docs.css", strings.HasPrefix(d.path, "/api/session-keys"):
 		return people
 	case d.method == "GET":
 		return append(people, ec.RoleAgent)

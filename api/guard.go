@@ -23,6 +23,7 @@ const (
 	areaSeam
 	areaInternal // nothing is there
 	areaDashboard
+	areaDocs // a page, answered by the router
 )
 
 // area is a part of the address space with one policy.
@@ -62,6 +63,8 @@ func areaOf(p string) area {
 	case under("/dashboard"):
 		operator := []ec.Role{ec.RoleOperator}
 		return area{kind: areaDashboard, label: "/dashboard/*", read: operator, write: operator, limit: smallBody}
+	case p == "/docs", p == "/docs.css":
+		return area{kind: areaDocs, label: "unmatched", read: people, write: people, limit: smallBody}
 	default:
 		return area{kind: areaConsole, label: "/*", read: people, write: people, limit: smallBody}
 	}
@@ -165,7 +168,7 @@ func (s *Server) authenticate(x *exchange, r *http.Request) error {
 // else's cannot send unasked. A program with a header token may leave the type
 // out when it sends no body: that header has the same effect.
 func checkMedia(x *exchange, r *http.Request, where area) error {
-	if reads(r.Method) || methodLabel(r.Method) == "other" { // no route takes those, whatever their type
+	if reads(r.Method) || methodLabel(r.Method) == "other" || where.kind == areaPublic && r.URL.Path != "/login" { // nothing takes those
 		return nil
 	}
 	types := r.Header.Values("Content-Type")
@@ -191,7 +194,7 @@ func (s *Server) setHeaders(x *exchange, where area) {
 
 // refuse answers for the wall. A person in front of a browser gets a page.
 func (s *Server) refuse(x *exchange, r *http.Request, where area, err error) {
-	if (where.kind == areaConsole || where.kind == areaDashboard) && fault.Of(err) == fault.Unauthenticated && r.Method == http.MethodGet && wantsHTML(r) {
+	if (where.kind == areaConsole || where.kind == areaDashboard || where.kind == areaDocs) && fault.Of(err) == fault.Unauthenticated && r.Method == http.MethodGet && wantsHTML(r) {
 		x.err = err
 		s.loginPage(x, http.StatusUnauthorized)
 		return

@@ -84,6 +84,7 @@ const loginHTML = `<!doctype html>
 <body><main><h1>Prompt Lab</h1>
 <p>{{if .Refused}}That login is not valid (any more). {{end}}Open the login link that promptlab printed when it started, or paste its code:</p>
 <form method="get" action="/login"><label>Code <input name="code" autocomplete="off" required></label> <button>Log in</button></form>
+<p>With a login: <a href="/docs">the API, to read</a>.</p>
 </main></body></html>
 `
 
@@ -92,7 +93,7 @@ const pageHTML = `<!doctype html>
 <body><main><h1>Prompt Lab {{.Version}}</h1>
 <p>{{.Status.Overlays}} overlays, {{.Status.JobsOpen}} open jobs, revision {{.Status.Revision}}.{{if .Status.Simulated}} Models are simulated.{{end}}</p>
 <ul>{{range .Status.Gates}}<li>{{.Name}}: {{if .Open}}on{{else}}{{.Reason}}{{end}}</li>{{end}}</ul>
-<p><a href="/openapi.json">API description</a>{{if .Dashboard}}, <a href="/dashboard">queue dashboard</a> (operator){{end}}</p>
+<p><a href="/docs">The API, to read</a>, <a href="/openapi.json">as OpenAPI</a>{{if .Dashboard}}, <a href="/dashboard">queue dashboard</a> (operator){{end}}</p>
 </main></body></html>
 `
 

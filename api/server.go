@@ -80,6 +80,7 @@ type Server struct {
 	doc     huma.API
 	schemas schemas
 	spec    []byte
+	docs    []byte // the document as a page
 	meters  meters
 	streams chan struct{} // one place each open stream
 
@@ -130,6 +131,9 @@ func New(cfg Config) (*Server, error) {
 	})
 	if s.spec, err = s.doc.OpenAPI().MarshalJSON(); err != nil {
 		return nil, fmt.Errorf("write openapi document: %w", err)
+	}
+	if s.docs, err = renderDocs(s.spec, cfg.Version); err != nil {
+		return nil, err
 	}
 	return s, nil
 }

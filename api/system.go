@@ -35,6 +35,7 @@ func (s *Server) systemRoutes() {
 	add(s, op{id: "readyz", method: http.MethodGet, path: "/readyz", summary: "Ready for work", public: true}, s.readyz)
 	s.eventRoutes()
 	s.loginRoutes()
+	s.docsRoutes()
 
 	metrics := promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{})
 	s.register(op{id: "metrics", method: http.MethodGet, path: "/metrics", summary: "Metrics for Prometheus", only: ec.RoleOperator, media: "text/plain"},
