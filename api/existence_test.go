@@ -77,6 +77,7 @@ func references() map[string]map[string][2]refusal {
 		"POST /api/overlay-feedback":                 {"overlay_id": {missing, {201, ""}}, "active_overlay_ids": {{201, ""}, {201, ""}}},
 		"POST /api/overlay-signals":                  {"active_overlay_ids": {{201, ""}, {201, ""}}}, // what was on when it happened
 		"PUT /api/moderator-defaults/{moderator_id}": {"overlay_ids": {{422, "validation_failed"}, archived}},
+		"PUT /api/surface-defaults":                  {"overlay_ids": {{422, "validation_failed"}, archived}},
 		"POST /api/prompt-lab/jobs":                  {"artifact_id": {{404, "artifact_not_found"}, {409, "overlay_archived"}}, "dataset_ref": {missing, missing}},
 	}
 }
