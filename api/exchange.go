@@ -98,14 +98,14 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	problem.Write(w, r, err)
 }
 
-// finish is deferred: it turns a panic into an answer and writes the log line.
-func (s *Server) finish(x *exchange, r *http.Request) {
-	p := recover()
+// finish ends an exchange: it turns a panic, p, into an answer and writes the
+// log line.
+func (s *Server) finish(x *exchange, r *http.Request, p any) {
 	cut := p == http.ErrAbortHandler //nolint:errorlint // the very value, as net/http compares it
 	if p != nil && !cut && x.err == nil {
 		x.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		if x.status == 0 {
-			problem.Write(x, r, x.err)
+			problem.Write(x, r.WithContext(x.context(r.Context())), x.err)
 		}
 	}
 	if x.status == 0 {

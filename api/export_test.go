@@ -11,3 +11,6 @@ func (s *Server) Routes() []string {
 
 // MaxStreams is the cap of open event streams.
 const MaxStreams = maxStreams
+
+// ByRouterOnly makes the packet go the router's way, always.
+func (s *Server) ByRouterOnly() { s.packetOp.path = "" }

@@ -119,23 +119,30 @@ func (s *Server) tokenInQuery(u *url.URL) bool {
 	if u.RawQuery == "" {
 		return false
 	}
-	q, err := url.ParseQuery(u.RawQuery)
-	_ = err // what could be read is looked at; the route refuses the rest
-	for name, values := range q {
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		name, nameErr := url.QueryUnescape(name)
+		value, valueErr := url.QueryUnescape(value)
+		if nameErr != nil || valueErr != nil || strings.Contains(pair, ";") {
+			continue // what can be read is looked at; the route refuses the rest
+		}
 		switch strings.ToLower(strings.Trim(name, " -_")) {
 		case "token", "access_token", "access-token", "auth_token", "auth", "authorization", "bearer", "api_key", "api-key", "apikey", "password":
 			return true
 		}
-		for _, v := range append(values, name) {
-			if len(v) < shortestToken {
-				continue
-			}
-			if _, ok := s.keys.token(v); ok || contracts.IsSessionAPIKey(v) {
-				return true
-			}
+		if s.isCredential(value) || s.isCredential(name) {
+			return true
 		}
 	}
 	return false
+}
+
+func (s *Server) isCredential(v string) bool {
+	if len(v) < shortestToken {
+		return false
+	}
+	_, ok := s.keys.token(v)
+	return ok || contracts.IsSessionAPIKey(v)
 }
 
 // authenticate finds out the role. A header that is there decides: a wrong one

@@ -16,7 +16,7 @@ import (
 // packetRoute puts the packet straight into the router: its bytes are ready, and
 // nothing encodes them again.
 func (s *Server) packetRoute(path string) {
-	o := op{
+	s.packetOp = op{
 		id: "get-overlay-packet", method: http.MethodGet, path: path, summary: "What the next turn is to be composed with",
 		only: ec.RoleSeam, etag: true, out: reflect.TypeFor[contracts.OverlayPromptPacket](),
 		query: append(sessionQuery(),
@@ -28,6 +28,7 @@ func (s *Server) packetRoute(path string) {
 			param{name: "force_refresh", kind: paramBool, deflt: "false", about: "Built anew, even if nothing has changed."},
 		),
 	}
+	o := s.packetOp
 	s.doc.OpenAPI().AddOperation(s.describe(o))
 	s.router.Handle(o.method, o.path, func(c *gin.Context) { s.route(o, c, s.packet) })
 }
@@ -49,17 +50,23 @@ func (s *Server) packet(w http.ResponseWriter, r *http.Request, q values) error 
 	if err != nil {
 		return err
 	}
+	writePacket(w, r, p)
+	return nil
+}
+
+func writePacket(w http.ResponseWriter, r *http.Request, p ec.PacketBytes) {
 	h := w.Header()
 	h.Set("ETag", p.ETag)
 	if noneMatch(r.Header.Values("If-None-Match"), p.ETag) {
 		w.WriteHeader(http.StatusNotModified)
-		return nil
+		return
 	}
-	h.Set("Content-Type", "application/json")
+	h["Content-Type"] = packetType
 	h.Set("Content-Length", strconv.Itoa(len(p.Body)))
 	_, _ = w.Write(p.Body) // the reader may be gone
-	return nil
 }
+
+var packetType = []string{"application/json"} //nolint:gochecknoglobals // a constant that Go cannot write; has no room to grow
 
 // packetFor gives the session's packet, a plan's, or one with an override.
 func (s *Server) packetFor(ctx context.Context, actor ec.Actor, key contracts.OverlaySessionKey, q ec.PacketQuery, o *contracts.OverlayDispatchOverride) (ec.PacketBytes, error) {

@@ -84,6 +84,8 @@ type Server struct {
 	meters  meters
 	streams chan struct{} // one place each open stream
 
+	packetOp op // of the packet, which is answered in front of the router too
+
 	seamStreams chan struct{} // likewise, of the seam
 
 	seamSeen atomic.Int64 // when the seam was last here, in Unix nanoseconds
@@ -179,11 +181,14 @@ func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 // serve is the whole way of a request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	x := s.newExchange(w, r)
-	r = r.WithContext(x.context(r.Context()))
-	defer s.finish(x, r)
+	defer func(r *http.Request) { s.finish(x, r, recover()) }(r)
 	where := areaOf(r.URL.Path)
 	x.route = where.label
 	s.setHeaders(x, where)
+	if where.kind == areaSeam && s.packetAtOnce(x, r, where) {
+		return
+	}
+	r = r.WithContext(x.context(r.Context()))
 	if done, err := s.guard(x, r, where); err != nil {
 		s.refuse(x, r, where, err)
 		return

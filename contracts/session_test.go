@@ -1,7 +1,9 @@
 package contracts
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -185,5 +187,16 @@ func TestSessionDocuments(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// R-SES-01: the short way to a file's name gives the name of the key's canonical form.
+func TestFileNamesOfPlainAndOtherKeysAreOfOneForm(t *testing.T) {
+	for _, part := range []string{"team-1", `a"b`, `a\b`, "é", "a\u2028b", "<a&b>", "\x7f", "a\tb", strings.Repeat("x", 200), ""} {
+		k := OverlaySessionKey{WorkspaceID: part, SurfaceKind: SurfaceChat, SurfaceID: part + "2"}
+		sum := sha256.Sum256(canonicalJSON([]string{part, "chat", part + "2"}))
+		if got, want := k.FileName(), hex.EncodeToString(sum[:]); got != want {
+			t.Errorf("file name of %q: got %s, want %s", part, got, want)
+		}
 	}
 }

@@ -106,8 +106,28 @@ func (k OverlaySessionKey) Token() string { return base64.RawURLEncoding.EncodeT
 // FileName gives the name of the session's file without extension: a hash, so
 // that no id can leave its folder, collide or be too long.
 func (k OverlaySessionKey) FileName() string {
-	sum := sha256.Sum256(canonicalJSON([]string{k.WorkspaceID, string(k.SurfaceKind), k.SurfaceID}))
+	var room [256]byte // on the way of every packet, and of every session of a start
+	name, plain := room[:0], true
+	for i, part := range [...]string{k.WorkspaceID, string(k.SurfaceKind), k.SurfaceID} {
+		plain = plain && isPlain(part)
+		name = append(append(append(name, `["`[min(i, 1):]...), part...), `",`...)
+	}
+	name[len(name)-1] = ']'
+	if !plain {
+		name = canonicalJSON([]string{k.WorkspaceID, string(k.SurfaceKind), k.SurfaceID})
+	}
+	sum := sha256.Sum256(name)
 	return hex.EncodeToString(sum[:])
+}
+
+// isPlain says that a text stands in JSON as it is.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // MaxSessionToken bounds a session token: three ids of the longest kind, each

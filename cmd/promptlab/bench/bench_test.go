@@ -24,6 +24,7 @@ func TestBench(t *testing.T) {
 		name    string
 		measure func(*testing.T, *board)
 	}{
+		{"packet", packet},
 		{"commit", commit},
 		{"gateway", gatewayRow},
 		{"jobs", jobs},

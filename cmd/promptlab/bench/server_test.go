@@ -20,7 +20,8 @@ import (
 // server is EC with its API as `promptlab serve` composes it, in this process,
 // on a real port, with an embedded broker and no worker.
 type server struct {
-	base, token string
+	base, token string // the token of the role user
+	seam        string // that of the role seam
 	http        *http.Client
 }
 
@@ -55,7 +56,7 @@ func serve(t *testing.T, dir string) *server {
 			t.Errorf("stop server: %v", err)
 		}
 	})
-	s := &server{http: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
+	s := &server{http: newClient()}
 	t.Cleanup(s.http.CloseIdleConnections)
 	select {
 	case r := <-ready:
@@ -66,7 +67,14 @@ func serve(t *testing.T, dir string) *server {
 	if s.token, err = h.Token("user"); err != nil {
 		t.Fatal(err)
 	}
+	if s.seam, err = h.Token("seam"); err != nil {
+		t.Fatal(err)
+	}
 	return s
+}
+
+func newClient() *http.Client {
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 128}}
 }
 
 // memory is where a home keeps its data.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -73,4 +74,13 @@ func crowd(n int, span time.Duration, work func(who int) error) ([]time.Duration
 	default:
 	}
 	return each.all, float64(len(each.all)) / took.Seconds(), nil
+}
+
+// processorTime is what this process has used of its processors.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
