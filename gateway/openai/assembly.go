@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -68,6 +67,8 @@ func (a *assembly) piece(m message) error {
 		if err := a.split(text, thought); err != nil {
 			return err
 		}
+	} else if says(m.Content) {
+		return malformed("content") // words that cannot be read would leave a hole
 	}
 	if m.Refusal != nil {
 		if err := a.say(gateway.EventRefusal, *m.Refusal); err != nil {
@@ -186,7 +187,7 @@ func (a *assembly) find(p callPiece) int {
 // count takes what a chunk says about usage. A count that more of the answer
 // follows is forgotten again.
 func (a *assembly) count(raw json.RawMessage) {
-	if trimmed := bytes.TrimSpace(raw); len(trimmed) > 0 && !bytes.Equal(trimmed, []byte("null")) {
+	if says(raw) {
 		a.usage = readUsage(raw)
 	}
 }

@@ -135,6 +135,12 @@ func unsaid(u gateway.Usage, maxTokens int) gateway.Finish {
 	}
 }
 
+// says tells whether a raw value is more than nothing, null or an empty list.
+func says(raw json.RawMessage) bool {
+	trimmed := bytes.TrimSpace(raw)
+	return len(trimmed) > 0 && !bytes.Equal(trimmed, []byte("null")) && !bytes.Equal(trimmed, []byte("[]"))
+}
+
 func textOf(raw json.RawMessage) (string, bool) {
 	if len(raw) == 0 {
 		return "", false

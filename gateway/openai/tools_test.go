@@ -129,8 +129,9 @@ func TestToolCallsOfWholeAnswers(t *testing.T) {
 	}
 }
 
-// R-GWB-02, R-GWP-01: every part of a request has its place on the wire, and
-// what was not asked for has none.
+// R-GWB-02, R-GWP-01, R-GWC-02: every part of a request has its place on the wire, and
+// what was not asked for has none: neither a cache's key nor a mark that a part
+// may be shared.
 func TestWholeRequestOnTheWire(t *testing.T) {
 	yes := true
 	half := 0.5

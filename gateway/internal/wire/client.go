@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -142,7 +143,13 @@ func (r *Response) open(stream bool) error {
 		body, _ := io.ReadAll(io.LimitReader(r.body, maxErrorBody))
 		return r.Fail(body)
 	}
-	if !stream || r.isStream() {
+	if !stream {
+		return nil
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return r.Malformed("content_encoding") // it was told not to
+	}
+	if r.isStream() {
 		return nil
 	}
 	// An error may come as a document although a stream was asked for.

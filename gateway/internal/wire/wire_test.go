@@ -19,17 +19,21 @@ const canary = "CANARY-7d8e-do-not-tell"
 
 // body is a transport that answers with one body.
 type body struct {
-	status int
-	kind   string
-	r      io.Reader
-	closed bool
-	read   int64
-	asked  *http.Request
+	status   int
+	kind     string
+	encoding string
+	r        io.Reader
+	closed   bool
+	read     int64
+	asked    *http.Request
 }
 
 func (b *body) RoundTrip(r *http.Request) (*http.Response, error) {
 	b.asked = r
 	h := http.Header{"Content-Type": {b.kind}, "Request-Id": {"r-1"}}
+	if b.encoding != "" {
+		h.Set("Content-Encoding", b.encoding)
+	}
 	return &http.Response{StatusCode: b.status, Header: h, Body: b}, nil
 }
 
@@ -190,6 +194,16 @@ func TestWhatIsNoAnswer(t *testing.T) {
 		var e *gateway.Error
 		if !errors.As(err, &e) || e.Class != c.class || e.Status != c.status || e.RequestID != "r-1" || e.NotBilled == c.billed || !b.closed {
 			t.Errorf("%s: %#v, closed %t; want class %s, billed %t", c.name, e, b.closed, c.class, c.billed)
+		}
+	}
+}
+
+// A stream that was compressed against our wish cannot be read as it comes.
+func TestACompressedStreamIsRefused(t *testing.T) {
+	for encoding, want := range map[string]gateway.ErrorClass{"": "", "identity": "", "gzip": gateway.ClassMalformedResponse} {
+		b := &body{status: 200, kind: "text/event-stream", encoding: encoding, r: strings.NewReader("data: a\n\n")}
+		if _, err := post(t, b, wire.Request{Path: "/x", Stream: true}); gateway.ClassOf(err) != want {
+			t.Errorf("encoding %q: error %v, want class %q", encoding, err, want)
 		}
 	}
 }

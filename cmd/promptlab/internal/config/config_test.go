@@ -133,6 +133,8 @@ func TestBadFilesAreRefusedWithTheirLine(t *testing.T) {
 		{"unknown key", "listen: 127.0.0.1:0\nlisten_on: x\n", "listen_on: is not a key that is known (…/config.yaml:2)"},
 		{"unknown key in a group", "sandbox:\n  level: L1\n", "sandbox.level: is not a key that is known (…/config.yaml:2)"},
 		{"unknown key of a model", "models:\n  - name: m\n    protocol: openai\n    api_key: s3cret\n", "models[0].api_key: is not a key that is known (…/config.yaml:4)"},
+		{"unknown key of a route's limits", "models:\n  - name: m\n    limits:\n      by_route:\n        chat:\n          patience: 7\n",
+			"models[0].limits.by_route.chat.patience: is not a key that is known (…/config.yaml:6)"},
 		{"a key twice", "listen: 127.0.0.1:0\nlisten: 127.0.0.1:1\n", "listen: is given twice (…/config.yaml:2)"},
 		{"a group with a value", "sandbox: L1\n", "sandbox: must hold keys of its own (…/config.yaml:1)"},
 		{"a key with a list", "python: [a]\n", "python: must be a single value (…/config.yaml:1)"},

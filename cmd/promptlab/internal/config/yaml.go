@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -164,11 +165,12 @@ func unknownKeys(n *yaml.Node, t reflect.Type, name string) []unknown {
 		for i, c := range n.Content {
 			out = append(out, unknownKeys(c, t.Elem(), fmt.Sprintf("%s[%d]", name, i))...)
 		}
-	case t.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
-		fields := map[string]reflect.Type{}
-		for i := range t.NumField() {
-			fields[strings.Split(t.Field(i).Tag.Get("yaml"), ",")[0]] = t.Field(i).Type
+	case t.Kind() == reflect.Map && n.Kind == yaml.MappingNode: // which keys there may be is not said by the type
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			out = append(out, unknownKeys(n.Content[i+1], t.Elem(), name+"."+printable(n.Content[i].Value))...)
 		}
+	case t.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
+		fields := fieldsOf(t)
 		var seen []string
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k := n.Content[i].Value
@@ -186,6 +188,20 @@ func unknownKeys(n *yaml.Node, t reflect.Type, name string) []unknown {
 		}
 	}
 	return out
+}
+
+// fieldsOf gives a struct's fields by their keys, those of inlined structs too.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for f := range t.Fields() {
+		key, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if options == "inline" {
+			maps.Copy(fields, fieldsOf(f.Type))
+			continue
+		}
+		fields[key] = f.Type
+	}
+	return fields
 }
 
 // decodeModels reads the list of models; nothing gives none.
