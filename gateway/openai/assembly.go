@@ -7,47 +7,35 @@ import (
 	"strings"
 
 	"github.com/elnor/promptlab/gateway"
+	"github.com/elnor/promptlab/gateway/internal/wire"
 )
 
-// maxCalls bounds the tool calls of one answer.
-const maxCalls = 128
-
-// assembly puts an answer together from its pieces and hands each on as it
-// comes. A whole answer is an assembly of one piece.
+// assembly reads the pieces of an answer as servers of this protocol write them.
+// A whole answer is an assembly of one piece.
 type assembly struct {
-	emit      func(gateway.Event) error // nil: nobody listens
+	*wire.Assembly
 	maxTokens int
-	offered   bool // tools were
-	most      int64
 
-	model     string
-	text      strings.Builder
-	reasoning strings.Builder
-	refusal   strings.Builder
-	think     splitter
-	apart     bool // the server sends reasoning in a field of its own
-	spoke     bool // some content came, be it empty
-	calls     []*pending
-	size      int64
+	model string
+	think splitter
+	apart bool // the server sends reasoning in a field of its own
+	spoke bool // some content came, be it empty
+	calls []named
 
 	usage   gateway.Usage
-	ended   bool
+	refused bool
 	finish  gateway.Finish
 	failure error // what the end was, if it was no answer
 }
 
-// pending is a tool call in the making.
-type pending struct {
-	theirs    int // the server's index
-	id, name  string
-	arguments strings.Builder
+// named is how the server speaks of a tool call.
+type named struct {
+	index int
+	id    string
 }
 
 func newAssembly(call gateway.Call, most int64, emit func(gateway.Event) error) *assembly {
-	if emit == nil {
-		emit = func(gateway.Event) error { return nil }
-	}
-	return &assembly{emit: emit, maxTokens: call.Request.MaxTokens, offered: len(call.Request.Tools) > 0, most: most}
+	return &assembly{Assembly: wire.NewAssembly(call, most, emit), maxTokens: call.Request.MaxTokens}
 }
 
 // piece takes a delta, or a whole message.
@@ -63,14 +51,16 @@ func (a *assembly) piece(m message) error {
 	}
 	if content, ok := textOf(m.Content); ok {
 		a.spoke = true
+		a.Speak()
 		text, thought := a.think.feed(content)
 		if err := a.split(text, thought); err != nil {
 			return err
 		}
 	} else if says(m.Content) {
-		return malformed("content") // words that cannot be read would leave a hole
+		return wire.Malformed("content") // words that cannot be read would leave a hole
 	}
-	if m.Refusal != nil {
+	if m.Refusal != nil && *m.Refusal != "" {
+		a.refused = true
 		if err := a.say(gateway.EventRefusal, *m.Refusal); err != nil {
 			return err
 		}
@@ -94,88 +84,48 @@ func (a *assembly) split(text, thought string) error {
 }
 
 func (a *assembly) say(kind gateway.EventKind, text string) error {
-	if text == "" {
-		return nil
+	if text != "" {
+		a.usage = gateway.Usage{} // told too early to be the whole's
 	}
-	if err := a.grow(len(text)); err != nil {
-		return err
-	}
-	switch kind {
-	case gateway.EventReasoning:
-		a.reasoning.WriteString(text)
-	case gateway.EventRefusal:
-		a.refusal.WriteString(text)
-	default:
-		a.text.WriteString(text)
-	}
-	return a.emit(gateway.Event{Kind: kind, Text: text})
-}
-
-func (a *assembly) grow(n int) error {
-	if a.size += int64(n); a.size > a.most {
-		return malformed("answer_too_large")
-	}
-	a.usage = gateway.Usage{} // told too early to be the whole's
-	return nil
+	return a.Say(kind, text)
 }
 
 // call takes a piece of a tool call.
 func (a *assembly) call(p callPiece) error {
-	if !a.offered {
-		return malformed("tool_call") // nobody asked for one
-	}
+	a.usage = gateway.Usage{} // told too early as well
 	at := a.find(p)
 	if at < 0 {
-		if len(a.calls) == maxCalls {
-			return malformed("too_many_tool_calls")
-		}
-		at = len(a.calls)
-		theirs := at
+		c := named{index: len(a.calls), id: p.ID}
 		if p.Index != nil {
-			theirs = *p.Index
+			c.index = *p.Index
 		}
-		id := p.ID
-		if id == "" {
-			id = fmt.Sprintf("call_%d", at)
+		if c.id == "" {
+			c.id = fmt.Sprintf("call_%d", len(a.calls))
 		}
-		a.calls = append(a.calls, &pending{theirs: theirs, id: id})
+		var err error
+		if at, err = a.Open(c.id, p.Function.Name); err != nil {
+			return err
+		}
+		a.calls = append(a.calls, c)
 	}
-	c, arguments, name := a.calls[at], argumentsOf(p.Function.Arguments), ""
-	first := c.name == ""
-	if first {
-		c.name, name = p.Function.Name, p.Function.Name
-	}
-	c.arguments.WriteString(arguments)
-	if err := a.grow(len(arguments) + len(name)); err != nil {
-		return err
-	}
-	d := gateway.ToolDelta{Index: at, Name: name, Arguments: arguments}
-	if name != "" {
-		d.ID = c.id
-	}
-	if name == "" && arguments == "" {
-		return nil
-	}
-	return a.emit(gateway.Event{Kind: gateway.EventToolCall, Tool: &d})
+	return a.Argue(at, argumentsOf(p.Function.Arguments))
 }
 
 // find gives the call that a piece belongs to, or -1 for a new one. The index
 // decides, except that a server may give every call the same one: another id
 // with a name is another call.
 func (a *assembly) find(p callPiece) int {
-	another := func(c *pending) bool { return p.ID != "" && p.ID != c.id && p.Function.Name != "" && c.name != "" }
-	if p.Index == nil {
-		if p.ID != "" {
-			return slices.IndexFunc(a.calls, func(c *pending) bool { return c.id == p.ID })
-		}
-		if p.Function.Name != "" {
-			return -1
-		}
+	switch {
+	case p.Index == nil && p.ID != "":
+		return slices.IndexFunc(a.calls, func(c named) bool { return c.id == p.ID })
+	case p.Index == nil && p.Function.Name != "":
+		return -1
+	case p.Index == nil:
 		return len(a.calls) - 1
 	}
 	for at := len(a.calls) - 1; at >= 0; at-- {
-		if c := a.calls[at]; c.theirs == *p.Index {
-			if another(c) {
+		if c := a.calls[at]; c.index == *p.Index {
+			if p.ID != "" && p.ID != c.id && p.Function.Name != "" {
 				break
 			}
 			return at
@@ -192,19 +142,10 @@ func (a *assembly) count(raw json.RawMessage) {
 	}
 }
 
-// told gives the usage as far as it can be trusted: words without tokens
-// cannot.
-func (a *assembly) told() gateway.Usage {
-	if a.usage.Output == 0 && a.text.Len() > 0 {
-		return gateway.Usage{}
-	}
-	return a.usage
-}
-
 // end takes the reason why the answer ended; empty when the server just said
 // that it did. The first end counts.
 func (a *assembly) end(reason string) error {
-	if a.ended {
+	if a.Ended() {
 		return nil
 	}
 	usage := a.usage
@@ -212,56 +153,69 @@ func (a *assembly) end(reason string) error {
 	if err := a.split(text, thought); err != nil {
 		return err
 	}
-	if err := a.emit(gateway.Event{Kind: gateway.EventFinish}); err != nil {
+	if err := a.End(); err != nil {
 		return err
 	}
-	a.ended, a.usage = true, usage
-	a.finish = finishOf(reason)
-	if reason == "" {
-		a.finish = unsaid(a.told(), a.maxTokens)
+	a.usage = usage
+	if a.finish = finishOf(reason); reason == "" {
+		a.finish = unsaid(usage, a.maxTokens)
 	}
-	if a.finish == gateway.FinishStop && len(a.calls) > 0 {
-		a.finish = gateway.FinishToolCalls
-	}
-	if a.refusal.Len() > 0 && !filtered(reason) {
-		a.finish = gateway.FinishRefusal
-		return nil
-	}
-	switch nameless := func(c *pending) bool { return c.name == "" }; {
+	switch {
 	case filtered(reason):
 		a.failure = &gateway.Error{Class: gateway.ClassContentFilter}
-	case a.finish == gateway.FinishToolCalls && len(a.calls) == 0, a.finish != gateway.FinishLength && slices.ContainsFunc(a.calls, nameless):
-		a.failure = malformed("tool_call")
-	case a.finish == gateway.FinishStop && !closed:
-		a.failure = malformed("reasoning_unclosed")
-	case !a.spoke && len(a.calls) == 0 && a.finish != gateway.FinishLength: // a cap reached while reasoning leaves no text
-		a.failure = malformed("no_content")
+	case a.refused:
+		a.finish = gateway.FinishRefusal
+	case a.finish == gateway.FinishStop && len(a.calls) == 0 && !closed:
+		a.failure = wire.Malformed("reasoning_unclosed")
+	case !a.spoke && len(a.calls) == 0 && a.finish == gateway.FinishUnknown:
+		a.failure = wire.Malformed("no_content")
 	}
 	return nil
 }
 
 // reply gives the whole, after the end.
 func (a *assembly) reply() (gateway.Reply, error) {
-	r := gateway.Reply{
-		Text: a.text.String(), Reasoning: strings.TrimSpace(a.reasoning.String()), Refusal: a.refusal.String(),
-		Finish: a.finish, Usage: a.told(), ServedModel: a.model,
-	}
+	r, err := a.Reply(a.finish, a.usage)
+	r.ServedModel = a.model
 	if a.failure != nil {
 		return r, a.failure
 	}
-	if r.Finish == gateway.FinishRefusal {
-		r.Text = ""
-		return r, nil
+	return r, err
+}
+
+// finishOf reads a reason. Neither a known one nor none at all gives "unknown":
+// something else than the model ended the answer ("abort", "error").
+func finishOf(reason string) gateway.Finish {
+	switch strings.ToLower(reason) {
+	case "stop", "end_turn", "stop_sequence", "eos", "eos_token":
+		return gateway.FinishStop
+	case "length", "max_tokens", "model_length":
+		return gateway.FinishLength
+	case "tool_calls", "function_call", "tool_use":
+		return gateway.FinishToolCalls
+	default:
+		return gateway.FinishUnknown
 	}
-	for _, c := range a.calls {
-		call := gateway.ToolCall{ID: c.id, Name: c.name, Arguments: c.arguments.String()}
-		if call.Arguments == "" {
-			call.Arguments = "{}"
-		}
-		whole := call.Name != "" && json.Valid([]byte(call.Arguments))
-		if r.Finish == gateway.FinishToolCalls || whole { // one that was cut is none
-			r.ToolCalls = append(r.ToolCalls, call)
-		}
+}
+
+func filtered(reason string) bool {
+	switch strings.ToLower(reason) {
+	case "content_filter", "safety":
+		return true
+	default:
+		return false
 	}
-	return r, nil
+}
+
+// unsaid decides about an answer without a finish reason: fewer tokens than the
+// cap cannot have been cut by it.
+func unsaid(u gateway.Usage, maxTokens int) gateway.Finish {
+	switch {
+	case !u.Known || u.Output == 0: // words without tokens: the count is not to be trusted
+		return gateway.FinishUnknown
+	case u.Output >= int64(maxTokens):
+		return gateway.FinishLength
+	default:
+		return gateway.FinishStop
+	}
 }

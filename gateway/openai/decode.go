@@ -3,10 +3,10 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"strings"
 
 	"github.com/elnor/promptlab/gateway"
+	"github.com/elnor/promptlab/gateway/internal/wire"
 )
 
 // answer is what is read of a chat completion; everything else is ignored.
@@ -57,29 +57,25 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 }
 
-func malformed(reason string) error {
-	return &gateway.Error{Class: gateway.ClassMalformedResponse, Reason: reason}
-}
-
 // decode reads a 2xx body. Usage is filled in as far as it was told, also when
 // an error comes back, because a useless answer is paid for too. inside is the
 // error document of an answer that failed, to be classified.
 func decode(body []byte, a *assembly) (_ gateway.Reply, inside []byte, _ error) {
 	var in answer
 	if err := json.Unmarshal(body, &in); err != nil {
-		return gateway.Reply{Usage: usageOf(body)}, nil, malformed("not_a_completion")
+		return gateway.Reply{Usage: usageOf(body)}, nil, wire.Malformed("not_a_completion")
 	}
 	_ = json.Unmarshal(in.Model, &a.model) // only for the record
 	told := gateway.Reply{Usage: readUsage(in.Usage), ServedModel: a.model}
 	if len(in.Choices) == 0 {
-		return told, nil, malformed("no_choice")
+		return told, nil, wire.Malformed("no_choice")
 	}
 	c := in.Choices[0]
 	if document := errorOf(c.Error); gateway.HasError(document) {
 		return told, document, nil
 	}
 	if c.Message == nil {
-		return told, nil, malformed("no_choice")
+		return told, nil, wire.Malformed("no_choice")
 	}
 	if err := a.piece(*c.Message); err != nil {
 		return told, nil, err
@@ -96,43 +92,6 @@ func errorOf(raw json.RawMessage) []byte {
 		return nil
 	}
 	return append(append([]byte(`{"error":`), raw...), '}')
-}
-
-// finishOf reads a reason. Neither a known one nor none at all gives "unknown":
-// something else than the model ended the answer ("abort", "error").
-func finishOf(reason string) gateway.Finish {
-	switch strings.ToLower(reason) {
-	case "stop", "end_turn", "stop_sequence", "eos", "eos_token":
-		return gateway.FinishStop
-	case "length", "max_tokens", "model_length":
-		return gateway.FinishLength
-	case "tool_calls", "function_call", "tool_use":
-		return gateway.FinishToolCalls
-	default:
-		return gateway.FinishUnknown
-	}
-}
-
-func filtered(reason string) bool {
-	switch strings.ToLower(reason) {
-	case "content_filter", "safety":
-		return true
-	default:
-		return false
-	}
-}
-
-// unsaid decides about an answer without a finish reason: fewer tokens than the
-// cap cannot have been cut by it.
-func unsaid(u gateway.Usage, maxTokens int) gateway.Finish {
-	switch {
-	case !u.Known:
-		return gateway.FinishUnknown
-	case u.Output >= int64(maxTokens):
-		return gateway.FinishLength
-	default:
-		return gateway.FinishStop
-	}
 }
 
 // says tells whether a raw value is more than nothing, null or an empty list.
@@ -205,29 +164,21 @@ func (u *usage) read() gateway.Usage {
 	if u == nil {
 		return gateway.Usage{}
 	}
-	prompt, ok1 := count(u.Prompt)
-	completion, ok2 := count(u.Completion)
+	prompt, ok1 := wire.Count(u.Prompt)
+	completion, ok2 := wire.Count(u.Completion)
 	if !ok1 || !ok2 || prompt == 0 {
 		return gateway.Usage{}
 	}
 	out := gateway.Usage{Known: true, Input: prompt, Output: completion}
 	if d := u.PromptDetails; d != nil {
-		if cached, ok := count(d.Cached); ok && cached <= prompt {
+		if cached, ok := wire.Count(d.Cached); ok && cached <= prompt {
 			out.CacheRead, out.Input = cached, prompt-cached
 		}
 	}
 	if d := u.CompletionDetails; d != nil {
-		if r, ok := count(d.Reasoning); ok && r <= completion {
+		if r, ok := wire.Count(d.Reasoning); ok && r <= completion {
 			out.Reasoning = r
 		}
 	}
 	return out
-}
-
-func count(v *float64) (int64, bool) {
-	const most = 1 << 40
-	if v == nil || *v < 0 || *v > most || *v != math.Trunc(*v) {
-		return 0, false
-	}
-	return int64(*v), true
 }

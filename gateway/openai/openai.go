@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	"github.com/elnor/promptlab/gateway"
@@ -65,7 +64,7 @@ func (a *Adapter) whole(res *wire.Response, call gateway.Call) (gateway.Reply, e
 	if inside != nil { // one answer of the list failed behind the server's back
 		return gateway.Reply{Usage: reply.Usage}, res.Fail(inside)
 	}
-	return reply, located(err, res)
+	return reply, res.Locate(err)
 }
 
 // Stream implements gateway.Adapter. A server that does not answer with an event
@@ -79,22 +78,13 @@ func (a *Adapter) Stream(ctx context.Context, call gateway.Call, emit func(gatew
 	s := &stream{assembly: newAssembly(call, a.client.MaxResponse(), emit), res: res}
 	err = s.read()
 	var reply gateway.Reply
-	if s.ended {
+	if s.Ended() {
 		reply, err = s.reply()
 	} else {
 		reply.ServedModel = s.model
 	}
 	reply.ProviderRequestID, reply.Upstream, reply.Wire = res.ID, res.Upstream(), res.Stats()
-	return reply, located(err, res)
-}
-
-// located adds to an error what only the answer's head knows.
-func located(err error, res *wire.Response) error {
-	var e *gateway.Error
-	if errors.As(err, &e) && e.Class != gateway.ClassTransport {
-		e.Status, e.RequestID = res.Status, res.ID
-	}
-	return err
+	return reply, res.Locate(err)
 }
 
 // stream reads the chunks of one answer.
@@ -125,7 +115,7 @@ func (s *stream) read() error {
 		if string(bytes.TrimSpace(e.Data)) == "[DONE]" {
 			return s.end("") // does nothing after an end with a reason
 		}
-		if err := s.event(e); err != nil && !s.ended {
+		if err := s.event(e); err != nil && !s.Ended() {
 			return err
 		}
 	}
@@ -143,7 +133,7 @@ func (s *stream) event(e wire.Event) error {
 	case json.Unmarshal(data, &c) == nil:
 	case bytes.HasPrefix(data, []byte("{")): // a piece that is lost would leave a hole in the answer
 		s.res.Skip()
-		return malformed("chunk")
+		return wire.Malformed("chunk")
 	default: // a keep-alive of somebody's own making
 		s.res.Skip()
 		return nil
@@ -158,7 +148,7 @@ func (s *stream) event(e wire.Event) error {
 		if err := errorOf(choice.Error); gateway.HasError(err) {
 			return s.res.Fail(err)
 		}
-		if choice.Delta != nil && !s.ended {
+		if choice.Delta != nil && !s.Ended() {
 			if err := s.piece(*choice.Delta); err != nil {
 				return err
 			}
