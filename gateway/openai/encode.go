@@ -2,9 +2,9 @@ package openai
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/elnor/promptlab/gateway"
+	"github.com/elnor/promptlab/gateway/internal/wire"
 )
 
 // chatRequest is the wire form of a request. The field of the token cap differs
@@ -171,13 +171,7 @@ func choiceOf(choice string) any {
 func format(r gateway.Request) *responseFormat {
 	switch s := r.Schema; {
 	case s != nil:
-		name := strings.Map(func(r rune) rune { // what the protocol allows in names
-			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
-				return r
-			}
-			return '_'
-		}, s.ID())
-		return &responseFormat{Type: "json_schema", Schema: &jsonSchema{Name: name, Strict: true, Schema: s.Wire()}}
+		return &responseFormat{Type: "json_schema", Schema: &jsonSchema{Name: wire.SchemaName(s.ID()), Strict: true, Schema: s.Wire()}}
 	case r.JSONObject:
 		return &responseFormat{Type: "json_object"}
 	default:

@@ -171,6 +171,16 @@ func (a *Assembly) Reply(finish gateway.Finish, usage gateway.Usage) (gateway.Re
 	return r, nil
 }
 
+// SchemaName gives a schema's id in the letters that OpenAI's protocols allow.
+func SchemaName(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '_'
+	}, id)
+}
+
 // Count reads a number of tokens as a server told it. A count that is missing,
 // negative, broken or absurd is none.
 func Count(v *float64) (int64, bool) {

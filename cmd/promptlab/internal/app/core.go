@@ -22,6 +22,7 @@ import (
 	"github.com/elnor/promptlab/gateway"
 	"github.com/elnor/promptlab/gateway/anthropic"
 	"github.com/elnor/promptlab/gateway/openai"
+	"github.com/elnor/promptlab/gateway/responses"
 	"github.com/elnor/promptlab/gateway/simulator"
 	"github.com/elnor/promptlab/presets"
 	"github.com/elnor/promptlab/worker"
@@ -101,6 +102,7 @@ func models(run cli.ServerRun, rows gateway.Rows, reg prometheus.Registerer, par
 		Adapters: map[gateway.Protocol]gateway.Adapter{
 			gateway.ProtocolOpenAI:    openai.New(openai.Config{}),
 			gateway.ProtocolAnthropic: anthropic.New(anthropic.Config{}),
+			gateway.ProtocolResponses: responses.New(responses.Config{}),
 			gateway.ProtocolSimulator: simulator.NewAdapter(run.Config.Simulator.Seed),
 		},
 		Keys: func(name string) (string, error) {
