@@ -72,6 +72,8 @@ func (c *call) take(ctx context.Context, cancel context.CancelCauseFunc, w *watc
 			return context.Cause(ctx)
 		}
 		return nil
+	case w.over():
+		return nil
 	case e.Text == "" && e.Tool == nil:
 		return nil // says nothing, so it is no progress either
 	case ctx.Err() != nil:

@@ -224,6 +224,7 @@ func TestSequencesOfEvents(t *testing.T) {
 			text: "hi", calls: 2, took: 17*time.Second + 250*time.Millisecond},
 		{name: "R-GWS-17 pieces that come after the cancel go nowhere", attempts: [][]step{{{say: "h"}, {stall: true, ignores: true}, {say: "i", ignores: true}, {say: "j"}}},
 			class: gateway.ClassStreamIdle, text: "h", calls: 1, took: 4 * time.Second},
+		{name: "R-GWT-02 what is said after the end is not the answer's", attempts: [][]step{{{say: "hi"}, finish, {say: " more"}, answer}}, text: "hi", calls: 1},
 		{name: "R-GWR-10 a bad request is not sent again", attempts: [][]step{{fails(gateway.ClassBadRequest, 400)}}, class: gateway.ClassBadRequest, calls: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -136,6 +136,14 @@ func (w *watch) finish() bool {
 	return true
 }
 
+// over tells whether the end was read: what an adapter says after it is not the
+// answer's.
+func (w *watch) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.phase == finished
+}
+
 // stop ends the clock for good and gives the phase that was reached.
 func (w *watch) stop() phase {
 	w.mu.Lock()
