@@ -293,6 +293,7 @@ func TestEveryWriteIsOneCommand(t *testing.T) { // R-CMD-02
 		"PUT /api/surface-defaults": "defaults.put_surface", "PUT /api/rooms/:room_key": "rooms.put",
 		"POST /internal/doc17/usage":          "usage.book",
 		"POST /internal/doc17/session-events": "session.report_event",
+		"POST /api/overlay-bundles":           "overlay.save_bundle",
 		"POST /api/session-keys":              "session_key.create", "POST /api/session-keys/:key_id/revoke": "session_key.revoke",
 		"POST /internal/doc17/session-keys/resolve": "",
 	}

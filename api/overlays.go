@@ -23,6 +23,7 @@ func (s *Server) overlayRoutes() {
 	add(s, op{id: "search-overlays", method: http.MethodGet, path: "/api/overlays/search", summary: "Search the library", query: filters}, s.overlays)
 	add(s, op{id: "get-overlay", method: http.MethodGet, path: one, summary: "Read one overlay", etag: true}, s.overlay)
 	add(s, op{id: "create-overlay", method: http.MethodPost, path: "/api/overlays", summary: "Save a new overlay", query: both, success: http.StatusCreated, etag: true, match: true}, s.createOverlay)
+	add(s, op{id: "save-overlay-bundle", method: http.MethodPost, path: "/api/overlay-bundles", summary: "Save several overlays as one library, all of them or none", success: http.StatusCreated, limit: largeBody}, s.saveBundle)
 	add(s, op{id: "update-overlay", method: http.MethodPut, path: one, summary: "Replace an overlay's text and header", query: both, etag: true, match: true}, s.updateOverlay)
 	add(s, op{id: "archive-overlay", method: http.MethodPost, path: one + "/archive", summary: "Take an overlay out of use", empty: true, etag: true, match: true}, s.archiveOverlay)
 	add(s, op{id: "restore-overlay", method: http.MethodPost, path: one + "/restore", summary: "Bring an archived overlay back", empty: true, etag: true, match: true}, s.restoreOverlay)
@@ -77,6 +78,17 @@ func (s *Server) archiveOverlay(ctx context.Context, c call[none]) (reply[contra
 func (s *Server) restoreOverlay(ctx context.Context, c call[none]) (reply[contracts.OverlayDetail], error) {
 	id := c.path("overlay_id")
 	return s.changeOverlay(ctx, c.command(ec.RestoreOverlay{OverlayID: contracts.OverlayID(id), IfMatch: c.ifMatch}, id))
+}
+
+func (s *Server) saveBundle(ctx context.Context, c call[contracts.OverlayBundleRequest]) (reply[contracts.OverlayBundleResponse], error) {
+	if _, err := s.cfg.Service.Do(ctx, c.command(ec.SaveBundle{Items: c.body.Items}, "")); err != nil {
+		return reply[contracts.OverlayBundleResponse]{}, err
+	}
+	ids := make([]contracts.OverlayID, 0, len(c.body.Items))
+	for _, item := range c.body.Items {
+		ids = append(ids, item.Record.Frontmatter.ID)
+	}
+	return reply[contracts.OverlayBundleResponse]{body: contracts.OverlayBundleResponse{Items: s.cfg.Service.View().OverlaysOf(ids)}}, nil
 }
 
 // changeOverlay carries a command out and shows the overlay after it.

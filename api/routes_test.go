@@ -39,6 +39,7 @@ func table() []route {
 		{method: "GET", path: "/api/overlays/search"},
 		{method: "GET", path: "/api/overlays/:overlay_id"},
 		{method: "POST", path: "/api/overlays", body: overlayBody("made-here", "Text.\n"), match: true, limit: mib},
+		{method: "POST", path: "/api/overlay-bundles", body: `{"items":[{"record":` + overlayBody("made-in-a-bundle", "Text.\n") + `}]}`, limit: 32 * mib},
 		{method: "PUT", path: "/api/overlays/:overlay_id", body: overlayBody("some-id", "Text.\n"), match: true, limit: mib},
 		{method: "POST", path: "/api/overlays/:overlay_id/archive", body: "{}", optional: true, match: true, limit: mib},
 		{method: "POST", path: "/api/overlays/:overlay_id/restore", body: "{}", optional: true, match: true, limit: mib},

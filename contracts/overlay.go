@@ -76,6 +76,23 @@ type OverlayDetail struct {
 	Warnings List[Warning]         `json:"warnings"`
 }
 
+// OverlayBundleItem is one overlay of a bundle that is saved.
+type OverlayBundleItem struct {
+	Record  OverlayTemplateRecord `json:"record"`
+	Replace bool                  `json:"replace" default:"false"` // stands in place of the overlay with its id
+	IfMatch string                `json:"if_match,omitempty" maxLength:"200"`
+}
+
+// OverlayBundleRequest saves several overlays at once, all of them or none.
+type OverlayBundleRequest struct {
+	Items List[OverlayBundleItem] `json:"items" minItems:"1" maxItems:"1000"`
+}
+
+// OverlayBundleResponse gives the overlays as they were saved.
+type OverlayBundleResponse struct {
+	Items List[OverlayDetail] `json:"items"`
+}
+
 // Warning is something to know that refused nothing.
 type Warning struct {
 	Code    string `json:"code" maxLength:"100"`

@@ -153,6 +153,7 @@ func Published() map[string]reflect.Type {
 		reflect.TypeFor[OverlayDispatchOverride](), reflect.TypeFor[OverlayReanswerPlan](), reflect.TypeFor[OverlayReanswerPlanRequest](),
 		reflect.TypeFor[OverlayFeedback](), reflect.TypeFor[OverlaySignal](), reflect.TypeFor[SignalAck](), reflect.TypeFor[ModeratorDefaults](),
 		reflect.TypeFor[SurfaceDefaults](), reflect.TypeFor[OverlayBriefFacts](), reflect.TypeFor[OverlayExplanations](), reflect.TypeFor[RegistryFeed](),
+		reflect.TypeFor[OverlayBundleRequest](), reflect.TypeFor[OverlayBundleResponse](),
 		reflect.TypeFor[SessionAPIKeyRequest](), reflect.TypeFor[SessionAPIKeyCreated](), reflect.TypeFor[SessionAPIKeyList](),
 		reflect.TypeFor[SessionAPIKeyLookup](), reflect.TypeFor[SessionAPIKeyOwner](), reflect.TypeFor[OverlaySessionList](),
 		reflect.TypeFor[Room](), reflect.TypeFor[RoomState](), reflect.TypeFor[ModeratorIntervention](), reflect.TypeFor[RouteFacts](),

@@ -70,11 +70,15 @@ func (s *State) createOverlay(c Command, b CreateOverlay) (decision, error) {
 	if err := then.validate(rec, lint.Create); err != nil {
 		return decision{}, err
 	}
-	file := frontmatter.Format(rec.Frontmatter, rec.Body)
-	o := s.makeOverlay(rec.Frontmatter, rec.Body, string(file))
-	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = contracts.SourceUser, c.At, c.At
-	d, err := changed(string(rec.Frontmatter.ID), OverlayPut{Overlay: o, What: contracts.EventOverlayInstalled})
+	d, err := s.newOverlay(c, rec)
 	return weave(d, puts, install), err
+}
+
+// newOverlay saves an accepted record of a person's.
+func (s *State) newOverlay(c Command, rec contracts.OverlayTemplateRecord) (decision, error) {
+	o := s.makeOverlay(rec.Frontmatter, rec.Body, string(frontmatter.Format(rec.Frontmatter, rec.Body)))
+	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = contracts.SourceUser, c.At, c.At
+	return changed(string(rec.Frontmatter.ID), OverlayPut{Overlay: o, What: contracts.EventOverlayInstalled})
 }
 
 // cleanRecord brings a client's record into stored form: what EC owns is EC's.

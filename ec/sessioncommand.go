@@ -152,7 +152,8 @@ func (AppendSignal) Type() string { return "signals.append" }
 // Type names the command in the audit.
 func (PruneSessions) Type() string { return "maintenance.prune_sessions" }
 
-// decideSession decides the commands of live sessions; ok is false for others.
+// decideSession decides the commands of live sessions, and the additive ones of
+// bundles and keys; ok is false for others.
 func (s *State) decideSession(c Command) (d decision, ok bool, err error) {
 	ok = true
 	switch b := c.Body.(type) {
@@ -172,6 +173,8 @@ func (s *State) decideSession(c Command) (d decision, ok bool, err error) {
 		d, err = s.requestRefresh(c, b)
 	case ReportSessionEvent:
 		d, err = s.reportEvent(c, b)
+	case SaveBundle:
+		d, err = s.saveBundle(c, b)
 	case CreateSessionKey:
 		d, err = s.createSessionKey(c, b)
 	case RevokeSessionKey:

@@ -273,6 +273,15 @@ func TestConflictsWithTheLibraryAreNamed(t *testing.T) {
 				t.Errorf("%s: got %v, want one error that says why", f.Path, e)
 			}
 		}
+		bundle, err := Pack([]Overlay{{Frontmatter: a, Body: "A.\n"}, {Frontmatter: b, Body: "B.\n"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range Plan([]File{{Path: "pair.tar", Data: bundle, Named: true}}, Options{}).Files[0].Overlays { // saved at once
+			if !p.Takeable() {
+				t.Errorf("%s in one bundle: got errors %v, want none", p.Frontmatter.ID, p.Errors)
+			}
+		}
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 func Plan(files []File, o Options) Report {
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	p := plan{o: o, taken: map[contracts.OverlayID]bool{}, known: map[contracts.OverlayID]Known{}, next: map[string]int{}}
+	p := plan{o: o, taken: map[contracts.OverlayID]bool{}, known: map[contracts.OverlayID]Known{}, next: map[string]int{}, bundle: map[contracts.OverlayID]string{}}
 	for _, k := range o.Library {
 		p.known[k.Frontmatter.ID] = k
 	}
@@ -46,6 +46,9 @@ func Plan(files []File, o Options) Report {
 	}
 	for i, r := range readings {
 		for _, d := range r.drafts {
+			if r.format == FormatBundle {
+				p.bundle[d.fm.ID] = rep.Files[i].Path
+			}
 			rep.Files[i].Overlays = append(rep.Files[i].Overlays, p.propose(d, o.As))
 		}
 	}
@@ -96,8 +99,9 @@ type plan struct {
 	alias map[string]contracts.OverlayID
 	self  *Proposal // the one that is judged: it is not part of the library
 
-	next   map[string]int // the number to try next for an id that is taken
-	rivals []Known        // what names a hard conflict
+	bundle map[contracts.OverlayID]string // path of the bundle that an overlay comes in
+	next   map[string]int                 // the number to try next for an id that is taken
+	rivals []Known                        // what names a hard conflict
 }
 
 // name gives the drafts of a file their ids.
@@ -254,13 +258,18 @@ func (p *plan) judge(pr *Proposal) {
 	}
 	pr.Warnings = res.Warnings
 	for i, other := range pr.Frontmatter.ConflictsWith {
-		if _, there := p.known[other]; !there && p.byID[other] != nil {
+		if _, there := p.known[other]; !there && p.byID[other] != nil && !p.together(id, other) {
 			pr.Errors = append(pr.Errors, fault.Detail{
 				Field: fmt.Sprintf("frontmatter.conflicts_with[%d]", i), Rule: lint.RuleConflict,
-				Message: fmt.Sprintf("names %s, which is not in the library yet; overlays are taken one by one, so a pair that excludes each other must be there already (presets come with: promptlab presets install)", other),
+				Message: fmt.Sprintf("names %s, which is not in the library yet; overlays are taken one by one, so a pair that excludes each other must be there already or come in one bundle (presets come with: promptlab presets install)", other),
 			})
 		}
 	}
+}
+
+// together says whether two overlays come in one bundle, which is saved at once.
+func (p *plan) together(a, b contracts.OverlayID) bool {
+	return p.bundle[a] != "" && p.bundle[a] == p.bundle[b]
 }
 
 // same says whether the library has a proposal as it stands. The mark of a preset

@@ -20,6 +20,7 @@ import (
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
 	"github.com/elnor/promptlab/ec/ectest"
+	"github.com/elnor/promptlab/importer"
 )
 
 // TestSessionScripts runs the session commands against the real API over a real
@@ -58,6 +59,13 @@ func TestSessionScripts(t *testing.T) {
 			history(core)
 			env.Setenv("PROMPTLAB_HOME", h.Dir)
 			env.Setenv("MEMORY", core.Dir)
+			pair, err := importer.Pack([]importer.Overlay{rival("north", "south"), rival("south", "north")})
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(env.WorkDir, "pair.tar"), pair, 0o600); err != nil {
+				return err
+			}
 			return h.WriteReady(home.Ready{API: srv.URL, PID: 1})
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode},
@@ -65,6 +73,13 @@ func TestSessionScripts(t *testing.T) {
 }
 
 func presetsOf() (ec.Pack, error) { return ec.Pack{ID: "none", Version: "0"}, nil }
+
+// rival is an overlay that excludes another one.
+func rival(id, other string) importer.Overlay {
+	rec := ectest.Overlay(id, "Go "+id+".\n")
+	rec.Frontmatter.ConflictsWith = contracts.List[contracts.OverlayID]{contracts.OverlayID(other)}
+	return importer.Overlay{Frontmatter: rec.Frontmatter, Body: rec.Body}
+}
 
 // history gives the library its overlays and one session its turns.
 func history(core *ectest.Env) {
@@ -74,9 +89,9 @@ func history(core *ectest.Env) {
 		o.Frontmatter.DeprecatedAliases = contracts.List[string]{"was-" + id}
 		core.Must(ec.CreateOverlay{Record: o})
 	}
-	rival := ectest.Overlay("o-x", "Rule x.\n")
-	rival.Frontmatter.ConflictsWith = contracts.List[contracts.OverlayID]{"o-b"}
-	core.Must(ec.CreateOverlay{Record: rival, DeclareReciprocal: true})
+	third := ectest.Overlay("o-x", "Rule x.\n")
+	third.Frontmatter.ConflictsWith = contracts.List[contracts.OverlayID]{"o-b"}
+	core.Must(ec.CreateOverlay{Record: third, DeclareReciprocal: true})
 	key := contracts.OverlaySessionKey{WorkspaceID: "w", SurfaceKind: contracts.SurfaceChat, SurfaceID: "reported-1", ThreadID: "reported-1"}
 	turn := func(id string, revision int, applied, dropped contracts.List[contracts.OverlayID]) {
 		why := contracts.Map[contracts.OverlayDropReason]{}

@@ -74,6 +74,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/overlay-bundles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Save several overlays as one library, all of them or none */
+        post: operations["save-overlay-bundle"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/overlay-feedback": {
         parameters: {
             query?: never;
@@ -1268,6 +1285,15 @@ export interface components {
             tried?: number;
             version: string;
         };
+        InputOverlayBundleItem: {
+            if_match?: string;
+            record: components["schemas"]["InputOverlayTemplateRecord"];
+            /** @default false */
+            replace?: boolean;
+        };
+        InputOverlayBundleRequest: {
+            items: components["schemas"]["InputOverlayBundleItem"][];
+        };
         InputOverlayFeedback: {
             /** @default [] */
             active_overlay_ids?: string[];
@@ -1654,6 +1680,9 @@ export interface components {
             prompt_recipe_id?: string;
             revision: number;
             session_key: components["schemas"]["OverlaySessionKey"];
+        };
+        OverlayBundleResponse: {
+            items: components["schemas"]["OverlayDetail"][];
         };
         OverlayDeactivateRequest: {
             overlay_id: string;
@@ -2744,6 +2773,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModeratorDefaults"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "save-overlay-bundle": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InputOverlayBundleRequest"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlayBundleResponse"];
                 };
             };
             400: components["responses"]["400"];

@@ -34,8 +34,8 @@ prompts, overlay files, and bundles made by overlays export. Folders are walked;
 links are not followed. - reads standard input; --name says what it is, where that matters.
 
 Without --apply nothing is changed. With it every overlay is created by itself, whole or not
-at all; one whose id is taken is left alone unless --replace is given; a bundle is taken
-only if all of it can be. The exit code is 1 when something could not be taken.`,
+at all; one whose id is taken is left alone unless --replace is given. A bundle is taken at
+once, all of it or nothing, so that its overlays may exclude each other. The exit code is 1 when something could not be taken.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("PATH is missing; name files or folders")
@@ -119,15 +119,18 @@ func (a *app) runImport(ctx context.Context, args []string, f importFlags) error
 	return nil
 }
 
-// takeFile creates a file's overlays one by one. An error means that the server
-// could not be asked any more: what comes after is untried.
+// takeFile creates a file's overlays: one by one, or those of a bundle at once. An
+// error means that the server could not be asked any more: what comes after is
+// untried.
 func takeFile(ctx context.Context, cl *client.Client, file importer.FileReport, seen *sight, f importFlags) ([]outcome, error) {
 	ready := func(p importer.Proposal) bool { return p.Takeable() || f.replace && p.Replaceable() }
 	together := file.Format == importer.FormatBundle
 	blocked := together && slices.ContainsFunc(file.Overlays, func(p importer.Proposal) bool { return !p.Same && !ready(p) })
 	var out []outcome
+	var bundle client.Bundle
 	for i, p := range file.Overlays {
 		o := outcome{Path: file.Path, ID: p.Frontmatter.ID}
+		text := client.OverlayText{Frontmatter: p.Frontmatter, Body: p.Body}
 		var err error
 		switch {
 		case p.Same:
@@ -140,24 +143,75 @@ func takeFile(ctx context.Context, cl *client.Client, file importer.FileReport, 
 			o.What = "would_create"
 		case p.Replaces:
 			o.What = "replaced"
-			_, err = cl.UpdateOverlay(ctx, client.OverlayText{Frontmatter: p.Frontmatter, Body: p.Body}, seen.etags[p.Frontmatter.ID])
+			if !together {
+				_, err = cl.UpdateOverlay(ctx, text, seen.etags[p.Frontmatter.ID])
+			}
 		default:
 			o.What = "created"
-			_, err = cl.CreateOverlay(ctx, client.OverlayText{Frontmatter: p.Frontmatter, Body: p.Body})
+			if !together {
+				_, err = cl.CreateOverlay(ctx, text)
+			}
 		}
-		var no *fault.Error
-		switch {
-		case err == nil:
-		case errors.As(err, &no) && (no.Kind == fault.Invalid || no.Kind == fault.Conflict || no.Kind == fault.PreconditionFailed || no.Kind == fault.Malformed):
+		if together && (o.What == "created" || o.What == "replaced") {
+			item := client.BundleItem{Record: text, Replace: p.Replaces}
+			if p.Replaces {
+				item.Match = seen.etags[p.Frontmatter.ID]
+			}
+			bundle.Items = append(bundle.Items, item)
+		}
+		if no := refusal(err); no != nil {
 			o.What, o.Reason, o.Details = "refused", "the server refuses it: "+no.Message, no.Details
-		default:
+		} else if err != nil {
 			return append(out, untried(file, file.Overlays[i:])...), err
 		}
-		if out = append(out, o); together && err != nil {
-			return append(out, untried(file, file.Overlays[i+1:])...), nil
+		out = append(out, o)
+	}
+	if len(bundle.Items) == 0 {
+		return out, nil
+	}
+	_, err := cl.SaveBundle(ctx, bundle)
+	return takenAt(out, err)
+}
+
+// takenAt gives the outcomes of a bundle that was sent at once.
+func takenAt(out []outcome, err error) ([]outcome, error) {
+	no := refusal(err)
+	if err == nil {
+		return out, nil
+	}
+	sent := 0
+	for i := range out {
+		o := &out[i]
+		if o.What != "created" && o.What != "replaced" {
+			continue
+		}
+		if no == nil {
+			o.What, o.Reason = "untried", "the server could not be asked; look whether it happened after all"
+			continue
+		}
+		own := fmt.Sprintf("items[%d].record.", sent)
+		sent++
+		o.What, o.Reason = "refused", "the server refuses the bundle: "+no.Message
+		for _, d := range no.Details {
+			if field, mine := strings.CutPrefix(d.Field, own); mine {
+				d.Field = field
+				o.Details = append(o.Details, d)
+			}
 		}
 	}
-	return out, nil
+	if no != nil {
+		return out, nil
+	}
+	return out, err
+}
+
+// refusal gives what the server says against an overlay; nil for any other error.
+func refusal(err error) *fault.Error {
+	var no *fault.Error
+	if errors.As(err, &no) && (no.Kind == fault.Invalid || no.Kind == fault.Conflict || no.Kind == fault.PreconditionFailed || no.Kind == fault.Malformed) {
+		return no
+	}
+	return nil
 }
 
 // untried lists what was not asked for any more.

@@ -104,6 +104,25 @@ func (c *Client) UpdateOverlay(ctx context.Context, o OverlayText, match string)
 	return out, err
 }
 
+// SaveBundle saves several overlays at once, all of them or none.
+func (c *Client) SaveBundle(ctx context.Context, b Bundle) (out contracts.OverlayBundleResponse, err error) {
+	_, err = c.do(ctx, request{method: http.MethodPost, path: []string{"api", "overlay-bundles"}, body: b}, &out)
+	return out, err
+}
+
+// Bundle is what a client sends of several overlays.
+type Bundle struct {
+	Items []BundleItem `json:"items"`
+}
+
+// BundleItem is one overlay of a bundle; Match is the ETag of the one that it
+// replaces.
+type BundleItem struct {
+	Record  OverlayText `json:"record"`
+	Replace bool        `json:"replace,omitempty"`
+	Match   string      `json:"if_match,omitempty"`
+}
+
 func (o OverlayText) query() url.Values {
 	if !o.DeclareReciprocal {
 		return nil
