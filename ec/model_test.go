@@ -44,11 +44,20 @@ type mSession struct {
 	lastApplied   int
 }
 
+// mDefaults is what surfaces of a kind start with in workspace w.
+type mDefaults struct {
+	ids   []string
+	adopt bool // the moderator's come too
+}
+
 type model struct {
-	overlays map[string]*mOverlay
-	pins     map[string][]string // "global" or a workspace
-	sessions map[string]*mSession
-	clock    int
+	overlays  map[string]*mOverlay
+	pins      map[string][]string // "global" or a workspace
+	sessions  map[string]*mSession
+	surfaces  map[string]mDefaults // by kind
+	moderator []string
+	applies   string
+	clock     int
 }
 
 func (m *model) pair(a, b string, hard bool) bool {
@@ -213,6 +222,9 @@ func (m *model) open(key, ws, kind string) *mSession {
 		return s
 	}
 	s := &mSession{ws: ws, kind: kind, lastApplied: -1}
+	if ws == "w" {
+		m.startWith(s, m.surfaces[kind])
+	}
 	for _, id := range m.pins[ws] {
 		m.insert(s, id, "workspace_pin", "w")
 	}
@@ -221,6 +233,41 @@ func (m *model) open(key, ws, kind string) *mSession {
 	}
 	m.settle(s)
 	return s
+}
+
+// startWith puts in what a surface starts with, before all pins.
+func (m *model) startWith(s *mSession, d mDefaults) {
+	for _, id := range d.ids {
+		if s.kind != "panel" { // a panel has its moderators' only
+			m.insert(s, id, s.kind+"_default", "")
+		}
+	}
+	if d.adopt && (s.kind == "room" && m.applies != "panels" || s.kind == "panel" && m.applies != "rooms") {
+		for _, id := range m.moderator {
+			m.insert(s, id, "moderator_default", "")
+		}
+	}
+}
+
+// list gives the code with which a list of defaults would be refused.
+func (m *model) list(ids []string) string {
+	code := ""
+	for _, id := range ids {
+		switch o := m.overlays[id]; {
+		case o.archived:
+			return "overlay_archived"
+		case o.post, o.advisor:
+			code = "validation_failed"
+		}
+	}
+	for i, a := range ids {
+		for _, b := range ids[i+1:] {
+			if code == "" && m.pair(a, b, true) {
+				code = "hard_conflict"
+			}
+		}
+	}
+	return code
 }
 
 // shape is what the revision follows; packet is the part that reaches a packet.

@@ -96,7 +96,7 @@ func (m *model) packet(key, ws, kind, turn string, force bool) (blocks, reason s
 	}
 	list := slices.Clone(s.entries)
 	sort.SliceStable(list, func(i, j int) bool {
-		layer := map[string]int{"workspace_pin": 0, "global_pin": 1, "manual": 2}
+		layer := map[string]int{"room_default": 0, "task_default": 0, "moderator_default": 1, "workspace_pin": 2, "global_pin": 3, "manual": 4}
 		a, b := list[i], list[j]
 		if layer[a.source] != layer[b.source] {
 			return layer[a.source] < layer[b.source]

@@ -103,9 +103,12 @@ func TestSessionsFollowTheReferenceModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := modelState(t)
-	places := []place{{"one", "w", "chat"}, {"two", "w", "chat"}, {"three", "v", "chat"}, {"work", "w", "task"}}
+	places := []place{{"one", "w", "chat"}, {"two", "w", "chat"}, {"three", "v", "chat"}, {"work", "w", "task"}, {"board", "w", "room"}, {"forum", "w", "panel"}}
 	rapid.Check(t, func(t *rapid.T) {
-		r := &run{T: t, b: bench{s: base.Copy(), n: 1}, m: &model{overlays: modelOverlays(), pins: map[string][]string{}, sessions: map[string]*mSession{}}}
+		r := &run{T: t, b: bench{s: base.Copy(), n: 1}, m: &model{overlays: modelOverlays(), pins: map[string][]string{}, sessions: map[string]*mSession{}, surfaces: map[string]mDefaults{}}}
+		for range rapid.IntRange(0, 3).Draw(t, "defaults") { // before anything starts
+			r.defaults()
+		}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			p := rapid.SampledFrom(places).Draw(t, "session")
 			id := rapid.SampledFrom(overlayIDs()).Draw(t, "overlay")
@@ -143,7 +146,7 @@ func (r *run) step(p place, id string) {
 	change := func(reason string, f func(*mSession) string) func() string {
 		return func() string { return m.change(p.name, p.ws, p.kind, reason, f) }
 	}
-	switch rapid.IntRange(0, 12).Draw(r.T, "command") {
+	switch rapid.IntRange(0, 14).Draw(r.T, "command") {
 	case 0, 1:
 		override := rapid.Bool().Draw(r.T, "override")
 		r.both(ec.ActivateOverlay{Key: k, OverlayID: oid, Source: "manual", OverrideLimit: override}, change("activation_change", func(s *mSession) string { return m.turnOn(s, id, "", override) }))
@@ -197,9 +200,47 @@ func (r *run) step(p place, id string) {
 		} else {
 			r.both(ec.ArchiveOverlay{OverlayID: oid}, func() string { m.archive(id); return "" })
 		}
+	case 11, 12:
+		r.defaults()
 	default:
 		r.turn(p, turn)
 	}
+}
+
+// defaults sets what sessions start with that are started later.
+func (r *run) defaults() {
+	m := r.m
+	var ids []string
+	var list contracts.List[contracts.OverlayID]
+	for _, id := range overlayIDs() {
+		if len(ids) < 3 && rapid.IntRange(0, 3).Draw(r.T, "default "+id) == 0 {
+			ids, list = append(ids, id), append(list, contracts.OverlayID(id))
+		}
+	}
+	if rapid.Bool().Draw(r.T, "moderator") {
+		applies := rapid.SampledFrom([]string{"rooms", "panels", "both"}).Draw(r.T, "applies")
+		r.both(ec.PutModeratorDefaults{Defaults: contracts.ModeratorDefaults{ModeratorID: "m", AppliesTo: applies, UpdatedBy: "user", OverlayIDs: list}}, func() string {
+			code := m.list(ids)
+			if code == "" {
+				m.moderator, m.applies = ids, applies
+			}
+			return code
+		})
+		return
+	}
+	kind := rapid.SampledFrom([]string{"room", "panel", "task"}).Draw(r.T, "kind")
+	d := contracts.SurfaceDefaults{WorkspaceID: "w", SurfaceKind: contracts.SupportedSurface(kind), UpdatedBy: "user", OverlayIDs: list}
+	adopt := rapid.Bool().Draw(r.T, "adopt")
+	if adopt {
+		d.ModeratorIDs = contracts.List[string]{"m"}
+	}
+	r.both(ec.PutSurfaceDefaults{Defaults: d}, func() string {
+		code := m.list(ids)
+		if code == "" {
+			m.surfaces[kind] = mDefaults{ids, adopt}
+		}
+		return code
+	})
 }
 
 func (r *run) edit(id string) {

@@ -59,7 +59,9 @@ func (r *rig) send(n int, body ec.Body) (ec.Receipt, error) {
 		actor.Role = ec.RoleOperator
 	case ec.ClaimTask, ec.DeliverRows, ec.DeliverUsage, ec.FinishTask:
 		actor.Role = ec.RoleWorker
-	case ec.DispatchTask, ec.LoseTask, ec.EnsureKeys:
+	case ec.BuildPacket, ec.RecordTruth, ec.ReportSessionEvent:
+		actor.Role = ec.RoleSeam
+	case ec.DispatchTask, ec.LoseTask, ec.EnsureKeys, ec.PruneSessions:
 		actor.Role = ec.RoleSystem
 	}
 	return r.Do(context.Background(), ec.Command{ID: fmt.Sprintf("cmd-%d", n), Actor: actor, Body: body})
@@ -78,7 +80,7 @@ func picture(v *ec.View) string {
 		d, _ := v.Candidate(c.CandidateID)
 		parts = append(parts, d)
 	}
-	b, err := json.Marshal(parts)
+	b, err := json.Marshal(append(parts, livePicture(v)...))
 	if err != nil {
 		panic(err)
 	}
@@ -162,6 +164,9 @@ func script() []func(*ec.View) ec.Body {
 	}
 }
 
+// allOfIt is the main job and then the live sessions.
+func allOfIt() []func(*ec.View) ec.Body { return append(script(), liveScript()...) }
+
 // found is a disk as it may lie there after a power cut, with what was
 // acknowledged by then.
 type found struct {
@@ -195,7 +200,7 @@ func campaign(t *testing.T, seed uint64, wrap func(*store.Store) writer.Store) (
 		t.Fatal(err)
 	}
 	pictures = append(pictures, picture(r.View()))
-	for n, step := range script() {
+	for n, step := range allOfIt() {
 		if _, err := r.send(n, step(r.View())); err != nil {
 			t.Fatalf("step %d: %v", n, err)
 		}
