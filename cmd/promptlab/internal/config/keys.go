@@ -68,6 +68,32 @@ func (c Config) Value(name string) string {
 	return ""
 }
 
+func moderatorsKey() key {
+	return key{
+		name: "companions.moderators", usage: "who keeps the overlays that moderators bring along: store, profiles or off", fallback: "store",
+		set: func(c *Config, v string) error { return oneOf(&c.Companions.Moderators, v, "store", "profiles", "off") },
+		get: func(c Config) string { return c.Companions.Moderators },
+	}
+}
+
+func roomsKey() key {
+	return key{
+		name: "companions.rooms", usage: "whether rooms and their participants are kept: on or off", fallback: "on",
+		set: func(c *Config, v string) error {
+			var on string
+			err := oneOf(&on, v, "on", "off")
+			c.Companions.Rooms = on == "on"
+			return err
+		},
+		get: func(c Config) string {
+			if c.Companions.Rooms {
+				return "on"
+			}
+			return "off"
+		},
+	}
+}
+
 func keys() []key {
 	return []key{
 		{name: "memory", usage: "data directory", fallback: "ELNOR_MEMORY", path: true,
@@ -133,24 +159,7 @@ func keys() []key {
 		{name: "simulator.seed", usage: "chance of the simulator", fallback: "2",
 			set: func(c *Config, v string) (err error) { c.Simulator.Seed, err = number(v); return err },
 			get: func(c Config) string { return strconv.FormatUint(c.Simulator.Seed, 10) }},
-		{name: "companions.moderators", usage: "who keeps the overlays that moderators bring along: store, profiles or off", fallback: "store",
-			set: func(c *Config, v string) error {
-				return oneOf(&c.Companions.Moderators, v, "store", "profiles", "off")
-			},
-			get: func(c Config) string { return c.Companions.Moderators }},
-		{name: "companions.rooms", usage: "whether rooms and their participants are kept: on or off", fallback: "on",
-			set: func(c *Config, v string) error {
-				var on string
-				err := oneOf(&on, v, "on", "off")
-				c.Companions.Rooms = on == "on"
-				return err
-			},
-			get: func(c Config) string {
-				if c.Companions.Rooms {
-					return "on"
-				}
-				return "off"
-			}},
+		moderatorsKey(), roomsKey(),
 		{name: "log.level", usage: "debug, info, warn or error", fallback: "info",
 			set: func(c *Config, v string) error { return logLevel(&c.Log.Level, v) },
 			get: func(c Config) string { return strings.ToLower(c.Log.Level.String()) }},
