@@ -10,6 +10,9 @@ import (
 
 func (s *State) createDataset(c Command, b CreateDataset) (decision, error) {
 	d := b.Dataset
+	if _, err := contracts.Check(d, contracts.Client); err != nil {
+		return decision{}, err //nolint:wrapcheck // a fault for the sender
+	}
 	if details := checkRows(&d); len(details) > 0 {
 		return decision{}, fault.Validation(details)
 	}

@@ -22,6 +22,9 @@ const (
 // split and criteria into the job.
 func (s *State) createJob(c Command, b CreateJob) (decision, error) {
 	in := b.Job
+	if err := checkJob(c, in); err != nil {
+		return decision{}, err
+	}
 	if err := s.mayAsk(c, in); err != nil {
 		return decision{}, err
 	}
@@ -41,6 +44,14 @@ func (s *State) createJob(c Command, b CreateJob) (decision, error) {
 	}
 	j := s.newJob(c, in, o, data)
 	return changed(string(j.Job.JobID), JobPut{Job: j, What: "created"})
+}
+
+// checkJob applies the bounds of a request again; what is EC's own in it is not
+// looked at.
+func checkJob(c Command, in contracts.PromptLabJob) error {
+	in.JobID, in.Status, in.ProposalID, in.Detail = contracts.DeriveID(c.ID, "job", 0), contracts.JobQueued, "", nil
+	_, err := contracts.Check(in, contracts.Client)
+	return err //nolint:wrapcheck // a fault for the sender
 }
 
 // mayAsk checks what can be checked without looking at the library.
