@@ -63,6 +63,7 @@ func Rules() map[string]Rule {
 		"gateway":                     {Knows: []string{"contracts", "internal/fault"}},
 		"gateway/internal/wire":       {Knows: []string{"gateway"}, Libraries: []string{"github.com/tmaxmax/go-sse"}},
 		"gateway/anthropic":           {Knows: []string{"gateway", "gateway/internal/wire"}},
+		"gateway/conformance":         {},
 		"gateway/responses":           {Knows: []string{"gateway", "gateway/internal/wire"}},
 		"gateway/openai":              {Knows: []string{"contracts", "gateway", "gateway/internal/wire", "internal/fault"}},
 		"gateway/simulator":           {Knows: []string{"contracts", "gateway", "internal/fault"}},
