@@ -23,6 +23,18 @@ $(OTHER)/node_modules/.package-lock.json: $(OTHER)/package-lock.json
 	@echo "installing the model server of others"
 	@cd $(OTHER) && npm ci --silent && touch node_modules/.package-lock.json
 
+CLIENTS := cmd/promptlab/e2e/clients
+CLIENTS_VENV := .venv-clients
+.PHONY: clients bin/client-go
+clients: $(CLIENTS)/node/node_modules/.package-lock.json bin/client-go ## install the official clients of others that the chat endpoint is tested with
+	@deploy/python-env.sh $(CLIENTS)/python/requirements.lock $(CLIENTS_VENV)
+$(CLIENTS)/node/node_modules/.package-lock.json: $(CLIENTS)/node/package-lock.json
+	@echo "installing the official Node clients"
+	@cd $(CLIENTS)/node && npm ci --silent && touch node_modules/.package-lock.json
+bin/client-go: # a module of its own; 1.5 minutes of processor time the first time, then cached
+	@mkdir -p bin
+	@cd $(CLIENTS)/go && $(GO) build -trimpath -p 2 -o $(CURDIR)/bin/client-go .
+
 build: ## write bin/promptlab
 	@mkdir -p bin
 	$(GO) build -trimpath -o bin/promptlab ./cmd/promptlab
@@ -30,7 +42,7 @@ build: ## write bin/promptlab
 demo: setup build ## run the main job end to end on the embedded default and show the outcome
 	@PROMPTLAB_PYTHON="$$(cd "$(VENV)" && pwd)/bin/python" bin/promptlab demo --exit
 
-test: system setup other-server build test-python test-ts check race fuzz-api-short ## install what is needed, run every test
+test: system setup other-server clients build test-python test-ts check race fuzz-api-short ## install what is needed, run every test
 
 test-go: ## Go tests without the race detector (quick)
 	$(GO) test $(PKGS)
@@ -45,8 +57,9 @@ test-ts: $(TS)/node_modules/.package-lock.json ## TypeScript types against the O
 race: ## Go tests with the race detector
 	$(GO) test -race $(PKGS)
 
-test-python: setup ## tests and lint of the optimizer's adapter
+test-python: setup ## tests and lint of the optimizer's adapter; lint of the program that drives the official clients
 	@worker/adapter/check.sh $(VENV)
+	@$(VENV)/bin/python -m ruff check --no-cache --config worker/adapter/pyproject.toml $(CLIENTS)/python
 
 check: lint ## lint, format, dead code, tidy modules
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -74,7 +87,7 @@ fuzz: ## each fuzz target for a minute (T=30s for less)
 	  echo "== $$p $$f"; $(GO) test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(or $(T),60s) || exit 1; done; done
 
 FUZZER := .venv-fuzz
-FUZZ_API = @api/fuzz/install.sh $(FUZZER) && $(GO) test ./api -run TestDocumentIsFuzzed -count=1 -timeout 4h -v -args -schemathesis=$(CURDIR)/$(FUZZER)/bin/schemathesis
+FUZZ_API = @deploy/python-env.sh api/fuzz/requirements.lock $(FUZZER) && $(GO) test ./api -run TestDocumentIsFuzzed -count=1 -timeout 4h -v -args -schemathesis=$(CURDIR)/$(FUZZER)/bin/schemathesis
 .PHONY: fuzz-api fuzz-api-short
 fuzz-api: ## requests made from the OpenAPI document against a server, for ten minutes (T=2h for more, SEED=n for others)
 	$(FUZZ_API) -fuzz-time=$(or $(T),10m) -fuzz-examples=5000 -fuzz-seed=$(or $(SEED),1)
@@ -94,4 +107,4 @@ schema: $(TS)/node_modules/.package-lock.json ## rewrite JSON Schemas, the OpenA
 	@cd $(TS) && npm run -s generate
 
 clean: ## remove what was built
-	rm -rf bin $(VENV) $(FUZZER)
+	rm -rf bin $(VENV) $(FUZZER) $(CLIENTS_VENV)

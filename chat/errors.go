@@ -97,6 +97,9 @@ func faultError(f *fault.Error) *apiError {
 	switch f.Kind {
 	case fault.Invalid:
 		e.status = http.StatusBadRequest
+		if len(f.Details) > 0 { // clients show the message alone
+			e.message = badRequest(f.Details...).message
+		}
 	case fault.Unauthenticated:
 		e.kind = kindAuth
 	case fault.Forbidden, fault.Gate:
@@ -138,7 +141,7 @@ func modelError(g *gateway.Error) *apiError {
 	case gateway.ClassAttemptTimeout:
 		e.status, e.message = http.StatusGatewayTimeout, "the model did not answer in time"
 	case gateway.ClassStreamIdle, gateway.ClassStreamTruncated:
-		e.message = "the model's answer stopped before its end"
+		e.message = brokeOff
 	case gateway.ClassOverloaded, gateway.ClassBreakerOpen, gateway.ClassSaturated:
 		e.status, e.message = http.StatusServiceUnavailable, "the model is overloaded; try again later"
 	case gateway.ClassAuth:
@@ -147,9 +150,14 @@ func modelError(g *gateway.Error) *apiError {
 		e.status, e.message = 499, "the client left"
 	default:
 		e.message = "the model cannot be reached now"
+		if g.Committed {
+			e.message = brokeOff
+		}
 	}
 	return e
 }
+
+const brokeOff = "the model's answer stopped before its end"
 
 // write answers with the error. These clients are told not to try again by
 // themselves: whoever can, has.

@@ -124,6 +124,11 @@ func TestBadFields(t *testing.T) {
 		if got := strings.Join(fields, " "); got != want || c.Error.Type != "invalid_request_error" {
 			t.Errorf("%s\nnamed %q in %s, want %q", body, got, a.body, want)
 		}
+		for _, f := range fields { // clients show the message alone
+			if !strings.Contains(c.Error.Message, f) {
+				t.Errorf("%s\nthe message %q does not name %s", body, c.Error.Message, f)
+			}
+		}
 	}
 	if n := len(r.model.calls); n != 0 {
 		t.Errorf("%d calls were made", n)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/elnor/promptlab/contracts"
@@ -26,6 +27,7 @@ type messagesRequest struct {
 	Stream        bool                         `json:"stream" default:"false"`
 	Tools         contracts.List[blockTool]    `json:"tools,omitempty" maxItems:"128"`
 	ToolChoice    *blockToolChoice             `json:"tool_choice,omitempty"`
+	OutputConfig  *outputConfig                `json:"output_config,omitempty"`
 	PromptLab     *extension                   `json:"promptlab,omitempty"`
 
 	// Not used: they change where and how a provider works, not what is asked.
@@ -53,6 +55,16 @@ type blockToolChoice struct {
 	Type                   string `json:"type" enum:"auto,any,tool,none"`
 	Name                   string `json:"name,omitempty"`
 	DisableParallelToolUse *bool  `json:"disable_parallel_tool_use,omitempty"`
+}
+
+type outputConfig struct {
+	Format *outputFormat `json:"format,omitempty"`
+	Effort any           `json:"effort,omitempty"` // not used
+}
+
+type outputFormat struct {
+	Type   string `json:"type" enum:"json_schema"`
+	Schema any    `json:"schema"`
 }
 
 func (messages) parse(body []byte) (*request, error) {
@@ -91,15 +103,38 @@ func (messages) parse(body []byte) (*request, error) {
 	}
 	c.extension(out)
 	c.blockTools(in, body, &out.ask)
+	c.outputFormat(in, body, &out.ask)
 	if len(c.details) > 0 {
 		return nil, badRequest(c.details...)
+	}
+	if in.OutputConfig != nil && in.OutputConfig.Effort != nil {
+		out.ignored = append(out.ignored, "output_config.effort")
 	}
 	for name, v := range map[string]any{"metadata": in.Metadata, "service_tier": in.ServiceTier, "thinking": in.Thinking, "top_k": in.TopK} {
 		if v != nil {
 			out.ignored = append(out.ignored, name)
 		}
 	}
+	slices.Sort(out.ignored)
 	return out, nil
+}
+
+// outputFormat reads the shape that an answer is to have.
+func (c *checker) outputFormat(in messagesRequest, body []byte, ask *gateway.Request) {
+	if in.OutputConfig == nil || in.OutputConfig.Format == nil {
+		return
+	}
+	var raw struct {
+		OutputConfig struct {
+			Format struct {
+				Schema json.RawMessage `json:"schema"`
+			} `json:"format"`
+		} `json:"output_config"`
+	}
+	_ = json.Unmarshal(body, &raw) // it has been decoded once already
+	schema, err := gateway.NewClientSchema("answer", raw.OutputConfig.Format.Schema)
+	c.require(err == nil, "output_config.format.schema", "schema", "is not a JSON Schema without references to other documents")
+	ask.Schema = schema
 }
 
 // systemText reads instructions: a text, or a list of texts.

@@ -60,13 +60,14 @@ func TestMessagesDialect(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`{"messages":[]}`: "messages model max_tokens",
-		`{"model":"fast","max_tokens":1,"messages":[{"role":"system","content":"x"}]}`:                                                 "messages[0].role",
-		`{"model":"fast","max_tokens":1,"messages":[{"role":"user","content":[{"type":"document"}]}],"system":5}`:                      "system messages[0].content[0].type",
-		`{"model":"fast","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"image"}]}]}`:                               "messages[0].content[0].type",
-		`{"model":"fast","max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"file"}}]}]}`:           "messages[0].content[0].source.type",
-		`{"model":"fast","max_tokens":1,"messages":[{"role":"user","content":"q"}],"tools":[{"name":"x","input_schema":1}]}`:           "tools[0].input_schema",
-		`{"model":"fast","max_tokens":1,"messages":[{"role":"user","content":"q"}],"promptlab":{"message_ids":["a","b"]}}`:             "promptlab.message_ids",
-		`{"model":"fast","max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"image"}]}]}]}`: "messages[0].content[0].tool_use_id messages[0].content[0].content",
+		`{"model":"fast","max_tokens":1,"messages":[{"role":"system","content":"x"}]}`:                                                                                   "messages[0].role",
+		`{"model":"fast","max_tokens":1,"messages":[{"role":"user","content":[{"type":"document"}]}],"system":5}`:                                                        "system messages[0].content[0].type",
+		`{"model":"fast","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"image"}]}]}`:                                                                 "messages[0].content[0].type",
+		`{"model":"fast","max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"file"}}]}]}`:                                             "messages[0].content[0].source.type",
+		`{"model":"fast","max_tokens":1,"messages":[{"role":"user","content":"q"}],"tools":[{"name":"x","input_schema":1}]}`:                                             "tools[0].input_schema",
+		`{"model":"fast","max_tokens":1,"messages":[{"role":"user","content":"q"}],"output_config":{"format":{"type":"json_schema","schema":{"$ref":"http://evil/x"}}}}`: "output_config.format.schema",
+		`{"model":"fast","max_tokens":1,"messages":[{"role":"user","content":"q"}],"promptlab":{"message_ids":["a","b"]}}`:                                               "promptlab.message_ids",
+		`{"model":"fast","max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"image"}]}]}]}`:                                   "messages[0].content[0].tool_use_id messages[0].content[0].content",
 	} {
 		a := r.do("POST", "/v1/messages", body)
 		var e struct {
@@ -132,6 +133,9 @@ func TestMessagesStream(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("stream (-want +got):\n%s", diff)
+	}
+	if first := events(a.body)[0]; !strings.Contains(first, `"promptlab":{"receipt":"`) {
+		t.Errorf("the first event %s has no receipt; clients keep only known fields of later ones", first)
 	}
 	r.model.says(func(_ context.Context, _ gateway.Call, emit func(gateway.Event) error) (gateway.Reply, error) {
 		if err := emit(gateway.Event{Kind: gateway.EventDelta, Text: "ha"}); err != nil {

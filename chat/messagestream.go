@@ -6,8 +6,8 @@ import (
 	"github.com/elnor/promptlab/gateway"
 )
 
-func (messages) pieces(_ *Server, x *exchange, t *turn) pieces {
-	return &blockStream{eventStream: newEventStream(x, t), current: -1}
+func (messages) pieces(s *Server, x *exchange, t *turn) pieces {
+	return &blockStream{eventStream: newEventStream(x, t), note: noteOf(t, s.truth(t, t.target.Model)), current: -1}
 }
 
 // blockStream writes a streamed answer as blocks that open, grow and close, one
@@ -15,6 +15,7 @@ func (messages) pieces(_ *Server, x *exchange, t *turn) pieces {
 // cannot: they are written when they are whole.
 type blockStream struct {
 	eventStream
+	note    *note  // goes with the first event: clients keep only known fields of later ones
 	next    int    // number of the next block
 	current int    // the block that is open; -1: none
 	kind    string // of the open block
@@ -33,7 +34,7 @@ func (p *blockStream) begin() error {
 		return nil
 	}
 	return p.send("message_start", map[string]any{"type": "message_start", "message": blockAnswer{
-		ID: "msg_" + p.x.id, Type: "message", Role: "assistant", Model: p.t.target.Name, Content: []block{},
+		ID: "msg_" + p.x.id, Type: "message", Role: "assistant", Model: p.t.target.Name, Content: []block{}, PromptLab: p.note,
 	}})
 }
 

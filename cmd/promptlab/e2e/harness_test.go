@@ -111,7 +111,8 @@ func (p *proc) kill(sig syscall.Signal) {
 	<-p.end
 }
 
-// system is a running serve, worker and Redis with a model beside them.
+// system is a running serve and Redis with a worker or a chat endpoint, and a
+// model beside them.
 type system struct {
 	t     *testing.T
 	dir   string
@@ -121,9 +122,12 @@ type system struct {
 	redis *proc
 	serve *proc
 	work  *proc
+	chat  *proc
 	user  *client.Client
 	oper  *client.Client
 	port  int // of serve, kept over restarts
+
+	chatURL string // of the chat endpoint, without /v1
 }
 
 // options choose what a system is like.
@@ -133,6 +137,8 @@ type options struct {
 	prices string        // YAML map; empty: free
 	extra  string        // more lines for config.yaml
 	model  string        // base URL of another model server
+	models string        // entries of models in config.yaml; empty: one by the name of local
+	chat   bool          // run the chat endpoint instead of a worker
 }
 
 func freePort(t *testing.T) int {
@@ -175,7 +181,10 @@ func newSystem(t *testing.T, o options) *system {
 	if o.prices == "" {
 		o.prices = "{input_per_mtok_usd: 0, output_per_mtok_usd: 0}"
 	}
-	config := fmt.Sprintf("models:\n  - name: local\n    protocol: openai\n    base_url: %s\n    model: local-model\n    api_key_env: E2E_MODEL_KEY\n    prices: %s\n    routes: [task, meta, judge]\nworker:\n  lease: 3s\n  concurrency: 2\n  grace: 5s\n%s", o.model, o.prices, o.extra)
+	if o.models == "" {
+		o.models = fmt.Sprintf("  - name: local\n    protocol: openai\n    base_url: %s\n    model: local-model\n    api_key_env: E2E_MODEL_KEY\n    prices: %s\n    routes: [task, meta, judge]\n", o.model, o.prices)
+	}
+	config := fmt.Sprintf("models:\n%sworker:\n  lease: 3s\n  concurrency: 2\n  grace: 5s\n%s", o.models, o.extra)
 	if err := os.WriteFile(filepath.Join(s.home.Dir, "config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -188,6 +197,10 @@ func newSystem(t *testing.T, o options) *system {
 		return s.command("serve", "--redis", redis, "--listen", fmt.Sprintf("127.0.0.1:%d", s.port))
 	})
 	s.waitReady()
+	if o.chat {
+		s.startChat()
+		return s
+	}
 	s.work = s.process("worker", func() *exec.Cmd {
 		return s.command("worker", "--redis", redis, "--ec", fmt.Sprintf("http://127.0.0.1:%d", s.port))
 	})
