@@ -52,6 +52,11 @@ func (p *play) Stream(ctx context.Context, c gateway.Call, emit func(gateway.Eve
 	if p.open > 1 {
 		p.ended = append(p.ended, errors.New("two streams at once"))
 	}
+	for _, before := range p.contexts {
+		if before.Err() == nil {
+			p.ended = append(p.ended, errors.New("an attempt before is still open"))
+		}
+	}
 	p.calls, p.contexts = append(p.calls, c), append(p.contexts, ctx)
 	p.mu.Unlock()
 	reply, err := run(ctx, steps, emit)

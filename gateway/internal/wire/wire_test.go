@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -234,10 +235,10 @@ func TestTheKeysPlace(t *testing.T) {
 // R-GWB-10: a connection that died in the pool is not a reason for the transport
 // to send a request again by itself.
 func TestOneCallIsOneRequest(t *testing.T) {
-	calls := 0
+	var calls atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)
-		if calls++; calls == 1 {
+		if calls.Add(1) == 1 {
 			_, _ = io.WriteString(w, "{}")
 			return
 		}
@@ -254,8 +255,8 @@ func TestOneCallIsOneRequest(t *testing.T) {
 			res.Close()
 		}
 	}
-	if calls != 2 {
-		t.Errorf("R-GWB-10 %d requests for two calls", calls)
+	if n := calls.Load(); n != 2 {
+		t.Errorf("R-GWB-10 %d requests for two calls", n)
 	}
 }
 
