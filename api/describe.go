@@ -71,7 +71,7 @@ func (o op) roles() []string {
 	}
 	var out []string
 	for _, r := range allowed {
-		if (o.only == "" || o.only == r) && !(o.people && r == ec.RoleAgent) {
+		if (o.only == "" || o.only == r) && (!o.people || r != ec.RoleAgent) {
 			out = append(out, string(r))
 		}
 	}

@@ -44,15 +44,13 @@ func TestWallStandsBeforeEveryAddress(t *testing.T) {
 			places = append(places, place{d.method + " " + rt.url() + " HTTP/1.1", rt.body, rt.role()})
 		}
 	}
-	for _, p := range []place{
+	places = append(places, []place{
 		{"GET / HTTP/1.1", "", ec.RoleUser}, {"GET /favicon.ico HTTP/1.1", "", ec.RoleUser}, {"GET /assets/app.js HTTP/1.1", "", ec.RoleUser},
 		{"GET /dashboard/ HTTP/1.1", "", ec.RoleOperator}, {"GET /dashboard/static/js/main.js HTTP/1.1", "", ec.RoleOperator},
 		{"GET /dashboard/api/queues HTTP/1.1", "", ec.RoleOperator}, {"POST /dashboard/api/queues/default:pause HTTP/1.1", "{}", ec.RoleOperator},
 		{"POST /internal/worker/tasks/" + someID + "/claim HTTP/1.1", "{}", ec.RoleWorker}, {"GET /api/nothing HTTP/1.1", "", ec.RoleUser},
 		{"DELETE /api/overlays HTTP/1.1", "", ec.RoleUser}, {"OPTIONS /api/overlays HTTP/1.1", "", ec.RoleUser},
-	} {
-		places = append(places, p)
-	}
+	}...)
 	host := "Host: " + r.addr
 	for _, h := range []struct {
 		name    string

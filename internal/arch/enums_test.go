@@ -30,7 +30,7 @@ func TestSharedShapesLiveInOnePlace(t *testing.T) {
 				f = f.Elem()
 			}
 			if m, ok := f.MethodByName("Values"); ok && f.Kind().String() == "string" {
-				values := m.Func.Call([]reflect.Value{reflect.Zero(f)})[0].Interface().([]string) //nolint:forcetypeassert // an Enum
+				values := m.Func.Call([]reflect.Value{reflect.Zero(f)})[0].Interface().([]string)
 				sets[join(values)] = f.Name()
 				names[f.Name()] = true
 			}
