@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
@@ -30,7 +32,11 @@ func (s *Server) systemRoutes() {
 	add(s, op{id: "get-flags", method: http.MethodGet, path: "/api/flags", summary: "Read the lab's switches"}, s.flags)
 	add(s, op{id: "set-flags", method: http.MethodPut, path: "/api/flags", summary: "Set all of the lab's switches; one that is left out is off", only: ec.RoleOperator}, s.setFlags)
 	add(s, op{id: "get-status", method: http.MethodGet, path: "/api/doc17/status", summary: "How things are: flags, gates, warnings"}, s.status)
-	add(s, op{id: "get-usage", method: http.MethodGet, path: "/api/usage", summary: "Model calls, tokens and money", query: []param{job}}, s.usage)
+	add(s, op{id: "get-usage", method: http.MethodGet, path: "/api/usage", summary: "Model calls, tokens and money", query: []param{
+		job, {name: "feature", enum: contracts.RoleMeta.Values()}, {name: "model", max: 200},
+		{name: "since", max: 10, about: "A day; earlier ones are left out."}, {name: "until", max: 10, about: "A day; later ones are left out."},
+		{name: "by", max: 40, about: "What is summed by: some of day, feature, model, job, with commas between them; without it all four."},
+	}}, s.usage)
 	add(s, op{id: "healthz", method: http.MethodGet, path: "/healthz", summary: "Alive", public: true}, s.healthz)
 	add(s, op{id: "readyz", method: http.MethodGet, path: "/readyz", summary: "Ready for work", public: true}, s.readyz)
 	s.eventRoutes()
@@ -78,7 +84,31 @@ func (s *Server) status(ctx context.Context, _ call[none]) (reply[contracts.Stat
 }
 
 func (s *Server) usage(_ context.Context, c call[none]) (reply[contracts.UsageResponse], error) {
-	return reply[contracts.UsageResponse]{body: s.cfg.Service.View().Usage(uuidOf(c.query.str("job_id")))}, nil
+	f := ec.UsageFilter{
+		Job: uuidOf(c.query.str("job_id")), Feature: contracts.ModelRole(c.query.str("feature")), Model: c.query.str("model"),
+		Since: c.query.str("since"), Until: c.query.str("until"),
+	}
+	var details []fault.Detail
+	for _, name := range []string{"since", "until"} {
+		if day := c.query.str(name); day != "" {
+			if _, err := time.Parse(time.DateOnly, day); err != nil {
+				details = append(details, fault.Detail{Field: name, Rule: "date", Message: "must be a day such as 2026-01-31"})
+			}
+		}
+	}
+	for by := range strings.SplitSeq(c.query.str("by"), ",") {
+		if by != "" && !slices.Contains(ec.UsageBys(), by) {
+			details = append(details, fault.Detail{Field: "by", Rule: "enum", Message: "must be some of " + strings.Join(ec.UsageBys(), ", ") + ", with commas between them"})
+			break
+		}
+		if by != "" {
+			f.By = append(f.By, ec.UsageBy(by))
+		}
+	}
+	if details != nil {
+		return reply[contracts.UsageResponse]{}, badRequest(details)
+	}
+	return reply[contracts.UsageResponse]{body: s.cfg.Service.View().Usage(f)}, nil
 }
 
 func (s *Server) healthz(context.Context, call[none]) (reply[health], error) {

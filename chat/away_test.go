@@ -15,6 +15,7 @@ import (
 
 	"github.com/elnor/promptlab/chat"
 	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/ec"
 	"github.com/elnor/promptlab/internal/fault"
 )
 
@@ -172,7 +173,7 @@ func TestUsageReachesEC(t *testing.T) {
 	r.say("t", "q")
 	r.say("t", "q")
 	r.stop()
-	total := r.env.View().Usage("").Total
+	total := r.env.View().Usage(ec.UsageFilter{}).Total
 	if total.Calls != 2 || total.InputTokens != 22 || total.OutputTokens != 6 {
 		t.Errorf("R-GWL-01 booked %+v, want two calls", total)
 	}

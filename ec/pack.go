@@ -107,7 +107,7 @@ func unpackValue(b []byte, v reflect.Value) []byte {
 // The forms of a text, in the two low bits before its length.
 const (
 	asText = iota // 0
-	asHash // 64 hex digits
+	asHash        // 64 hex digits
 	asUUID
 )
 

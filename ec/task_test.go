@@ -197,7 +197,43 @@ func TestUsageIsBookedOnce(t *testing.T) {
 	e.Restart()
 	e.Must(ec.DeliverUsage{TaskID: task.TaskID, In: in})
 	want := contracts.UsageTotal{Calls: 1, InputTokens: 10, OutputTokens: 5, USD: 0.000001}
-	if d := cmp.Diff(want, e.View().Usage(j.JobID).Total); d != "" {
+	if d := cmp.Diff(want, e.View().Usage(ec.UsageFilter{Job: j.JobID}).Total); d != "" {
 		t.Errorf("R-GWL-02 usage (-want +got):\n%s", d)
+	}
+}
+
+// R-GWL-09: usage is told by day, feature, model and job, or by some of them.
+func TestUsageBySomething(t *testing.T) {
+	e := ectest.New(t)
+	row := func(n int, day string, feature contracts.ModelRole, model string, known bool) contracts.UsageRow {
+		at, err := contracts.ParseTime(day + "T10:00:00Z")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return contracts.UsageRow{AttemptID: contracts.DeriveID(fmt.Sprint(n), "u", 0), RequestID: "r", Feature: feature, Target: "t", Provider: "p", Model: model, Attempt: 1,
+			UsageKnown: known, InputTokens: 10, OutputTokens: 1, CostKnown: true, Cost: 2_000_000_000, At: at}
+	}
+	if _, err := e.Do(t.Context(), ec.Command{ID: "u", Actor: ec.Actor{Role: ec.RoleSeam, Name: "seam"}, Body: ec.BookUsage{Rows: []contracts.UsageRow{
+		row(1, "2026-01-01", contracts.RoleChat, "a", true), row(2, "2026-01-01", contracts.RoleChat, "b", false), row(3, "2026-01-02", contracts.RoleJudge, "a", true), row(4, "2026-01-03", contracts.RoleChat, "a", true),
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		f    ec.UsageFilter
+		want []contracts.UsageSum
+	}{
+		"by model": {ec.UsageFilter{By: []ec.UsageBy{ec.UsageByModel}}, []contracts.UsageSum{
+			{Model: "a", Calls: 3, InputTokens: 30, OutputTokens: 3, USD: 6}, {Model: "b", Calls: 1, InputTokens: 10, OutputTokens: 1, USD: 2, Unknown: 1}}},
+		"chat by day, from the second": {ec.UsageFilter{By: []ec.UsageBy{ec.UsageByDay}, Feature: contracts.RoleChat, Since: "2026-01-02"}, []contracts.UsageSum{
+			{Day: "2026-01-03", Calls: 1, InputTokens: 10, OutputTokens: 1, USD: 2}}},
+		"model a until the second": {ec.UsageFilter{By: []ec.UsageBy{ec.UsageByFeature, ec.UsageByDay}, Model: "a", Until: "2026-01-02"}, []contracts.UsageSum{
+			{Day: "2026-01-01", Feature: contracts.RoleChat, Calls: 1, InputTokens: 10, OutputTokens: 1, USD: 2}, {Day: "2026-01-02", Feature: contracts.RoleJudge, Calls: 1, InputTokens: 10, OutputTokens: 1, USD: 2}}},
+	} {
+		if d := cmp.Diff(tc.want, []contracts.UsageSum(e.View().Usage(tc.f).Rows)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+	if got := e.View().Usage(ec.UsageFilter{}); len(got.Rows) != 4 || got.Total.Calls != 4 || got.Total.USD != 8 {
+		t.Errorf("everything: %+v", got)
 	}
 }

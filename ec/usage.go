@@ -1,6 +1,9 @@
 package ec
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/elnor/promptlab/contracts"
 )
 
@@ -71,5 +74,91 @@ func (s *State) usageOf(job contracts.UUID) contracts.List[contracts.RoleUsage] 
 			out = append(out, *r)
 		}
 	}
+	return out
+}
+
+// UsageBy is something that usage is summed by.
+type UsageBy string
+
+// What usage can be summed by.
+const (
+	UsageByDay     UsageBy = "day"
+	UsageByFeature UsageBy = "feature"
+	UsageByModel   UsageBy = "model"
+	UsageByJob     UsageBy = "job"
+)
+
+// UsageBys lists them.
+func UsageBys() []string {
+	return []string{string(UsageByDay), string(UsageByFeature), string(UsageByModel), string(UsageByJob)}
+}
+
+// UsageFilter narrows usage and says what it is summed by. The zero value is
+// everything, by everything.
+type UsageFilter struct {
+	Job          contracts.UUID
+	Feature      contracts.ModelRole
+	Model        string
+	Since, Until string    // days as 2026-01-31, both included; empty: no bound
+	By           []UsageBy // empty: all four
+}
+
+func (f UsageFilter) matches(u *contracts.UsageSum) bool {
+	return (f.Job == "" || u.JobID == f.Job) && (f.Feature == "" || u.Feature == f.Feature) && (f.Model == "" || u.Model == f.Model) &&
+		(f.Since == "" || u.Day >= f.Since) && (f.Until == "" || u.Day <= f.Until)
+}
+
+// key gives a row's place in the answer: what it is not summed by is left empty.
+func (f UsageFilter) key(u *contracts.UsageSum) contracts.UsageSum {
+	by := func(what UsageBy) bool { return len(f.By) == 0 || slices.Contains(f.By, what) }
+	var k contracts.UsageSum
+	if by(UsageByDay) {
+		k.Day = u.Day
+	}
+	if by(UsageByFeature) {
+		k.Feature = u.Feature
+	}
+	if by(UsageByModel) {
+		k.Model = u.Model
+	}
+	if by(UsageByJob) {
+		k.JobID = u.JobID
+	}
+	return k
+}
+
+// Usage sums model calls. Days come in their order, and within a day features,
+// models and jobs.
+func (v *View) Usage(f UsageFilter) contracts.UsageResponse {
+	var out contracts.UsageResponse
+	sums := map[contracts.UsageSum]*contracts.UsageSum{}
+	v.s.usage.Scan(func(_ string, u *contracts.UsageSum) bool {
+		if !f.matches(u) {
+			return true
+		}
+		key := f.key(u)
+		sum := sums[key]
+		if sum == nil {
+			row := key
+			sum = &row
+			sums[key] = sum
+		}
+		sum.Calls += u.Calls
+		sum.InputTokens += u.InputTokens
+		sum.OutputTokens += u.OutputTokens
+		sum.USD += u.USD
+		sum.Unknown += u.Unknown
+		out.Total.Calls += u.Calls
+		out.Total.InputTokens += u.InputTokens
+		out.Total.OutputTokens += u.OutputTokens
+		out.Total.USD += u.USD
+		return true
+	})
+	for _, sum := range sums {
+		out.Rows = append(out.Rows, *sum)
+	}
+	slices.SortFunc(out.Rows, func(a, b contracts.UsageSum) int {
+		return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(a.Feature, b.Feature), cmp.Compare(a.Model, b.Model), cmp.Compare(a.JobID, b.JobID))
+	})
 	return out
 }

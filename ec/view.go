@@ -235,22 +235,6 @@ func (v *View) Candidate(id contracts.UUID) (contracts.PromptCandidateDetail, er
 	return out, nil
 }
 
-// Usage sums model calls by day, feature, model and job.
-func (v *View) Usage(job contracts.UUID) contracts.UsageResponse {
-	var out contracts.UsageResponse
-	v.s.usage.Scan(func(_ string, u *contracts.UsageSum) bool {
-		if job == "" || u.JobID == job {
-			out.Rows = append(out.Rows, *u)
-			out.Total.Calls += u.Calls
-			out.Total.InputTokens += u.InputTokens
-			out.Total.OutputTokens += u.OutputTokens
-			out.Total.USD += u.USD
-		}
-		return true
-	})
-	return out
-}
-
 // Status says how things are.
 func (v *View) Status() contracts.Status {
 	st := contracts.Status{Flags: v.s.flags, Revision: v.s.Seq, Overlays: v.s.overlays.Len()}

@@ -231,7 +231,7 @@ func TestAJobTravelsToAReviewableCandidate(t *testing.T) {
 	if len(c.Items) != 1 || !c.Items[0].Reviewable || c.Items[0].Evidence == nil || c.Items[0].Evidence.Difference != 1 || c.Items[0].EvidenceLabel == contracts.LabelNone {
 		t.Errorf("candidates: %+v", c.Items)
 	}
-	if u := l.View().Usage(job.JobID); u.Total.Calls != p.count() {
+	if u := l.View().Usage(ec.UsageFilter{Job: job.JobID}); u.Total.Calls != p.count() {
 		t.Errorf("%d calls are booked, %d were made", u.Total.Calls, p.count())
 	}
 }

@@ -75,7 +75,7 @@ func picture(v *ec.View) string {
 		d, etag, _ := v.Overlay(o.OverlayID)
 		parts = append(parts, d, etag)
 	}
-	parts = append(parts, v.Flags(), v.HasKeys(), v.Datasets(), v.Jobs(ec.JobFilter{}), v.Usage(""), v.OpenTasks())
+	parts = append(parts, v.Flags(), v.HasKeys(), v.Datasets(), v.Jobs(ec.JobFilter{}), v.Usage(ec.UsageFilter{}), v.OpenTasks())
 	for _, c := range v.Candidates(ec.CandidateFilter{}).Items {
 		d, _ := v.Candidate(c.CandidateID)
 		parts = append(parts, d)

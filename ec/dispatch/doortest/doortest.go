@@ -228,7 +228,7 @@ func usage(t *testing.T, b *Bench) {
 			t.Fatalf("usage: got %+v, %v, want 0.5 granted and 0.25 left (a quarter is kept for measuring)", got, err)
 		}
 	}
-	if u := b.View().Usage(j.JobID); u.Total.Calls != 2 {
+	if u := b.View().Usage(ec.UsageFilter{Job: j.JobID}); u.Total.Calls != 2 {
 		t.Errorf("usage sent twice: %d calls booked, want 2", u.Total.Calls)
 	}
 	in.BorrowID, in.Rows = contracts.DeriveID("suite", "borrow", 2), nil

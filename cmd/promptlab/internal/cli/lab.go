@@ -176,38 +176,6 @@ func showCandidate(s term.Screen, d contracts.PromptCandidateDetail, diff bool) 
 	s.Printf("%s\n", term.Clean(c.CandidateText))
 }
 
-func (a *app) usage() *cobra.Command {
-	var job string
-	c := a.talks(&cobra.Command{
-		Use: "usage", Short: "Model calls, tokens and money", Args: exactly(),
-		Example: "  promptlab usage\n  promptlab usage --job 7d0c… --json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
-			u, err := cl.Usage(c.Context(), job)
-			if err != nil {
-				return err
-			}
-			return a.answer(u, func(s term.Screen) {
-				var rows [][]string
-				line := func(day, feature, model string, calls int, in, out int64, usd float64) {
-					rows = append(rows, []string{day, feature, model, strconv.Itoa(calls), strconv.FormatInt(in, 10), strconv.FormatInt(out, 10), money(usd)})
-				}
-				for _, r := range u.Rows {
-					line(r.Day, string(r.Feature), r.Model, r.Calls, r.InputTokens, r.OutputTokens, r.USD)
-				}
-				line("total", "", "", u.Total.Calls, u.Total.InputTokens, u.Total.OutputTokens, u.Total.USD)
-				s.Table([]string{"DAY", "FOR", "MODEL", "CALLS", "TOKENS IN", "TOKENS OUT", "COST"}, rows)
-			})
-		},
-	})
-	c.Flags().StringVar(&job, "job", "", "only this job")
-	_ = c.RegisterFlagCompletionFunc("job", a.complete(jobIDs)) // only fails for unknown flags
-	return c
-}
-
 func (a *app) status() *cobra.Command {
 	return a.talks(&cobra.Command{
 		Use: "status", Short: "What the running server says about itself", Args: exactly(),

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/elnor/promptlab/contracts"
 )
@@ -257,10 +258,18 @@ func (c *Client) SetFlags(ctx context.Context, f contracts.Flags) (out contracts
 	return out, err
 }
 
+// UsageQuery narrows usage and says what it is summed by; empty fields do not.
+type UsageQuery struct {
+	Job, Feature, Model, Since, Until string
+	By                                []string // of day, feature, model, job
+}
+
 // Usage sums model calls, of one job if job is given.
-func (c *Client) Usage(ctx context.Context, job string) (out contracts.UsageResponse, err error) {
+func (c *Client) Usage(ctx context.Context, f UsageQuery) (out contracts.UsageResponse, err error) {
 	q := url.Values{}
-	set(q, "job_id", job)
+	for name, value := range map[string]string{"job_id": f.Job, "feature": f.Feature, "model": f.Model, "since": f.Since, "until": f.Until, "by": strings.Join(f.By, ",")} {
+		set(q, name, value)
+	}
 	_, err = c.do(ctx, request{method: http.MethodGet, path: []string{"api", "usage"}, query: q}, &out)
 	return out, err
 }
