@@ -292,9 +292,9 @@ func TestEveryWriteIsOneCommand(t *testing.T) { // R-CMD-02
 		"PUT /api/moderator-defaults/:moderator_id": "defaults.put", "POST /internal/doc17/runtime-truth": "overlay.record_runtime_truth",
 		"PUT /api/surface-defaults": "defaults.put_surface", "PUT /api/rooms/:room_key": "rooms.put",
 		"POST /internal/doc17/usage":          "usage.book",
-		"POST /internal/doc17/session-events": "session.report_event",
-		"POST /api/overlay-bundles":           "overlay.save_bundle",
-		"POST /api/session-keys":              "session_key.create", "POST /api/session-keys/:key_id/revoke": "session_key.revoke",
+		"POST /internal/doc17/session-events": "session.report_event", "POST /internal/doc17/task-events": "session.report_task",
+		"POST /api/overlay-bundles": "overlay.save_bundle", "POST /api/notices/:notice_id/dismiss": "notice.dismiss",
+		"POST /api/session-keys": "session_key.create", "POST /api/session-keys/:key_id/revoke": "session_key.revoke",
 		"POST /internal/doc17/session-keys/resolve": "",
 	}
 	r.want("a user's switch of flags", r.ask(ec.RoleUser, "PUT", "/api/flags", "{}"), 403, "forbidden")

@@ -92,6 +92,7 @@ func stripPort(doc []byte) []byte {
 func everything(t *testing.T) *rig {
 	t.Helper()
 	r := liveRig(t)
+	upgraded(t, r)
 	ref := r.env.Lab(60)
 	for _, id := range []string{"some-id", "old-id"} {
 		r.env.Must(ec.CreateOverlay{Record: ectest.Overlay(id, "Rule "+id+".\n")})

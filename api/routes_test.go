@@ -77,6 +77,7 @@ func table() []route {
 		{method: "GET", path: "/internal/doc17/overlay-packet", seam: true, query: oneSession},
 		{method: "POST", path: "/internal/doc17/runtime-truth", body: truthBody(0, ""), seam: true, limit: mib},
 		{method: "POST", path: "/internal/doc17/session-events", body: `{"event_kind":"compaction","session_key":` + someKey + `}`, seam: true, limit: mib},
+		{method: "POST", path: "/internal/doc17/task-events", body: `{"status":"completed","session_key":` + someKey + `}`, seam: true, limit: mib},
 		{method: "GET", path: "/internal/doc17/brief-facts", seam: true, query: oneSession},
 		{method: "GET", path: "/internal/doc17/registry-events", seam: true},
 		{method: "GET", path: "/internal/doc17/session-notices", seam: true, stream: true},
@@ -90,6 +91,8 @@ func table() []route {
 		{method: "GET", path: "/internal/doc17/route-facts", seam: true, query: oneSession},
 		{method: "GET", path: "/internal/doc17/context-facts", seam: true, query: oneSession},
 		{method: "GET", path: "/internal/doc17/observations", seam: true},
+		{method: "GET", path: "/api/notices"},
+		{method: "POST", path: "/api/notices/:notice_id/dismiss", body: "{}", optional: true, limit: mib},
 		{method: "GET", path: "/api/flags"},
 		{method: "PUT", path: "/api/flags", body: `{"prompt_lab":true}`, operator: true, limit: mib},
 		{method: "GET", path: "/api/doc17/status"},
@@ -111,7 +114,7 @@ const usageBody = `{"rows":[{"attempt_id":"01890a5d-ac96-774b-bcce-b302099a8057"
 
 func (rt route) url() string {
 	path := strings.NewReplacer(":overlay_id", "some-id", ":dataset_ref", "ds:notes@1", ":job_id", someID, ":candidate_id", someID, ":plan_id", someID, ":key_id", someID,
-		":session_key", sessionKey("t-1").Token(), ":room_key", roomKey("board").Token(), ":moderator_id", "mod-1").Replace(rt.path)
+		":session_key", sessionKey("t-1").Token(), ":room_key", roomKey("board").Token(), ":moderator_id", "mod-1", ":notice_id", "some-notice").Replace(rt.path)
 	if rt.query != "" {
 		path += "?" + rt.query
 	}

@@ -37,6 +37,9 @@ func (s *Server) seamRoutes() {
 	event := seam("report-session-event", http.MethodPost, "session-events", "Report a compaction, a trimmed packet or another model")
 	event.etag = true
 	add(s, event, s.sessionEvent)
+	task := seam("report-task", http.MethodPost, "task-events", "Report that the task of a session has started, has ended or has failed")
+	task.etag = true
+	add(s, task, s.taskReport)
 	add(s, brief, s.brief)
 	add(s, registry, s.registryEvents)
 
@@ -98,6 +101,14 @@ func (s *Server) sessionEvent(ctx context.Context, c call[contracts.OverlaySessi
 		return reply[contracts.OverlaySessionResponse]{}, err
 	}
 	return s.doSession(ctx, c.command(ec.ReportSessionEvent{Event: c.body}, ""), key)
+}
+
+func (s *Server) taskReport(ctx context.Context, c call[contracts.TaskReport]) (reply[contracts.OverlaySessionResponse], error) {
+	key, err := c.body.SessionKey.Canonical("session_key")
+	if err != nil {
+		return reply[contracts.OverlaySessionResponse]{}, err
+	}
+	return s.doSession(ctx, c.command(ec.ReportTask{Report: c.body}, ""), key)
 }
 
 func (s *Server) brief(ctx context.Context, c call[none]) (reply[contracts.OverlayBriefFacts], error) {

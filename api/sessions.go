@@ -22,6 +22,7 @@ func (s *Server) sessionRoutes() {
 	}
 	whole := read("get-overlay-session", "", "Read a session; the first read starts it")
 	whole.etag = true
+	whole.query = []param{{name: "debrief", kind: paramBool, about: "A person asks for a debrief: offer the post-task templates."}}
 	add(s, whole, s.session)
 	truth := read("get-runtime-truth", "/runtime-truth", "Read what the last turn, or a named one, did with the overlays")
 	truth.query = []param{{name: "turn_id", max: 200, about: "The turn whose receipt is wanted; without it the last one's."}}
@@ -111,6 +112,9 @@ func (s *Server) session(ctx context.Context, c call[none]) (reply[contracts.Ove
 	}
 	return materialised(ctx, s, c.actor, key, func(v *ec.View) (reply[contracts.OverlaySessionResponse], error) {
 		body, etag, err := v.Session(key, s.truthAvailable())
+		if err == nil && c.query.flag("debrief") {
+			body.PostTaskOffers = v.PostTaskOffers(key, true)
+		}
 		return reply[contracts.OverlaySessionResponse]{body: body, etag: strings.Trim(etag, `"`)}, err
 	})
 }

@@ -166,7 +166,7 @@ func Published() map[string]reflect.Type {
 		reflect.TypeFor[TaskMessage](), reflect.TypeFor[Task](), reflect.TypeFor[TaskClaim](),
 		reflect.TypeFor[TaskHeartbeat](), reflect.TypeFor[TaskRows](), reflect.TypeFor[TaskUsage](),
 		reflect.TypeFor[TaskFinish](), reflect.TypeFor[UsageRow](), reflect.TypeFor[UsageResponse](),
-		reflect.TypeFor[Status](), reflect.TypeFor[LiveEvent](),
+		reflect.TypeFor[Status](), reflect.TypeFor[LiveEvent](), reflect.TypeFor[NoticeList](), reflect.TypeFor[TaskReport](),
 	}
 	out := make(map[string]reflect.Type, len(list))
 	for _, t := range list {

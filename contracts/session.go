@@ -72,6 +72,47 @@ type OverlaySessionResponse struct {
 	SessionState         OverlaySessionState         `json:"session_state"`
 	PromptTruthAvailable bool                        `json:"prompt_truth_available" default:"false"`
 	RuntimeTruth         *OverlayRuntimeTruthSummary `json:"runtime_truth,omitempty"`
+	PostTaskOffers       List[PostTaskOffer]         `json:"post_task_offers" default:"[]"` // empty while a task runs
+}
+
+// PostTaskTrigger says why a post-task template is offered.
+type PostTaskTrigger string
+
+// The triggers.
+const (
+	OfferCompleted PostTaskTrigger = "completed"
+	OfferFailed    PostTaskTrigger = "failed"
+	OfferRequested PostTaskTrigger = "requested" // a person asks for a debrief
+)
+
+// Values lists every trigger.
+func (PostTaskTrigger) Values() []string { return []string{"completed", "failed", "requested"} }
+
+// PostTaskOffer is a post-task template that may be used now. It is never on in
+// a session: whoever runs the debrief sends its text once.
+type PostTaskOffer struct {
+	OverlayID OverlayID       `json:"overlay_id"`
+	Title     string          `json:"title"`
+	Trigger   PostTaskTrigger `json:"trigger"`
+}
+
+// TaskStatus is where the task of a session stands.
+type TaskStatus string
+
+// The statuses.
+const (
+	TaskStarted   TaskStatus = "started"
+	TaskCompleted TaskStatus = "completed"
+	TaskFailed    TaskStatus = "failed"
+)
+
+// Values lists every status.
+func (TaskStatus) Values() []string { return []string{"started", "completed", "failed"} }
+
+// TaskReport says where the task of a session stands, from who runs it.
+type TaskReport struct {
+	SessionKey OverlaySessionKey `json:"session_key"`
+	Status     TaskStatus        `json:"status"`
 }
 
 // OverlayActivateRequest turns an overlay on.

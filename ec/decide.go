@@ -32,6 +32,9 @@ func Decide(s *State, c Command) ([]Event, Receipt, error) {
 	if err := allowed(c); err != nil {
 		return nil, Receipt{}, err
 	}
+	if err := s.upgrading(c.Body); err != nil {
+		return nil, Receipt{}, err
+	}
 	d, err := s.decide(c)
 	if err != nil {
 		return nil, Receipt{}, err
@@ -48,6 +51,10 @@ func (s *State) decide(c Command) (decision, error) {
 	switch b := c.Body.(type) {
 	case InstallPresets:
 		return s.installPresets(c, b)
+	case Migrate:
+		return s.migrate(c, b)
+	case DismissNotice:
+		return s.dismissNotice(c, b)
 	case CreateOverlay:
 		return s.createOverlay(c, b)
 	case UpdateOverlay:
@@ -114,7 +121,7 @@ func allowed(c Command) error {
 		roles = []Role{RoleOperator}
 	case ClaimTask, DeliverRows, DeliverUsage, FinishTask:
 		roles = []Role{RoleWorker}
-	case DispatchTask, LoseTask, ExternalEdit, EnsureKeys:
+	case DispatchTask, LoseTask, ExternalEdit, EnsureKeys, Migrate:
 		roles = []Role{RoleSystem}
 	case BookUsage:
 		roles = []Role{RoleSystem, RoleWorker, RoleSeam}
@@ -154,7 +161,11 @@ func (s *State) Apply(e Event) {
 	case OverlayPut:
 		s.applyOverlay(e)
 	case InstallPut:
-		s.install = e.Install
+		s.applyInstall(e.Install)
+	case BackupPut:
+		s.legacy.saved.Set(e.Path, struct{}{})
+	case LegacyTaken:
+		s.legacy.docs.Delete(e.Path)
 	case ExternalRefused:
 		if e.Why == "" {
 			s.externals.Delete(e.Path)
@@ -226,6 +237,13 @@ func (s *State) applyLive(e Event) {
 		}
 	case SignalPut:
 		s.applySignal(e.Line)
+	}
+}
+
+func (s *State) applyInstall(i InstallState) {
+	s.install = i
+	if i.Migration != nil && i.Migration.Step == StepDone {
+		s.legacy = legacy{}
 	}
 }
 

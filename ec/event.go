@@ -26,6 +26,18 @@ type ExternalRefused struct {
 	Replaced []byte
 }
 
+// BackupPut says that a document of an older release was copied before its migration.
+type BackupPut struct {
+	Path string // where the document lies
+	Body []byte
+}
+
+// LegacyTaken says that the migration is through with a document of an older release.
+type LegacyTaken struct {
+	Path   string
+	Remove bool // nothing of this release lies there
+}
+
 // FlagsPut says that the lab's switches changed.
 type FlagsPut struct{ Flags contracts.Flags }
 
@@ -100,6 +112,8 @@ type PlanGone struct{ Plan *Plan }
 // SignalPut says that an opinion or a sign of one arrived.
 type SignalPut struct{ Line SignalLine }
 
+func (BackupPut) event()       {}
+func (LegacyTaken) event()     {}
 func (SessionPut) event()      {}
 func (SessionGone) event()     {}
 func (PinsPut) event()         {}

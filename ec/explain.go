@@ -31,6 +31,7 @@ func (v *View) SessionAnswer(st contracts.OverlaySessionState, truthAvailable bo
 	x.HardBlockedPairs, x.Warnings = slices.Clone(x.HardBlockedPairs), slices.Clone(x.Warnings)
 	return contracts.OverlaySessionResponse{
 		SessionState: x.OverlaySessionState, PromptTruthAvailable: truthAvailable, RuntimeTruth: v.lastTruth(st.SessionKey.FileName()),
+		PostTaskOffers: v.PostTaskOffers(st.SessionKey, false),
 	}, `"` + strconv.Itoa(st.Revision) + `"`
 }
 

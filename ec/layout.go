@@ -134,7 +134,15 @@ func (s *State) changeOf(e Event, into *Change) {
 		}
 	case InstallPut:
 		put(pathInstall, mustJSON(e.Install))
-		put(pathManifest, mustJSON(manifestOf(e.Install)))
+		if e.Install.PackID != "" { // before, a manifest there is of an older release
+			put(pathManifest, mustJSON(manifestOf(e.Install)))
+		}
+	case BackupPut:
+		put(backupPath(e.Path), e.Body)
+	case LegacyTaken:
+		if e.Remove {
+			put(e.Path, nil)
+		}
 	case KeysPut:
 		put(pathKeys, mustJSON(e.Keys))
 	case FlagsPut:
@@ -229,6 +237,9 @@ func (s *State) overlayChange(e OverlayPut, put func(string, []byte)) {
 // Derived renders the documents that can be rebuilt from the others: index and
 // metadata of the library.
 func (v *View) Derived() []Doc {
+	if v.s.legacy.on {
+		return nil // what lies there is of an older release
+	}
 	index := contracts.List[contracts.OverlayIndexEntry]{}
 	meta := contracts.List[contracts.OverlayMetadata]{}
 	v.s.overlays.Scan(func(_ string, o *Overlay) bool {

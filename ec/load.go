@@ -44,7 +44,7 @@ func Load(src Source, p Policy) (*State, error) {
 
 func (l loader) documents() error {
 	for _, step := range []func() error{
-		l.install, l.keys, l.flags, l.overlays, l.datasets, l.holdouts, l.jobs, l.candidates, l.rows, l.usage,
+		l.install, l.legacy, l.keys, l.flags, l.overlays, l.datasets, l.holdouts, l.jobs, l.candidates, l.rows, l.usage,
 		l.pins, l.defaults, l.rooms, l.sessions, l.plans, l.signals,
 	} {
 		if err := step(); err != nil {
@@ -115,6 +115,9 @@ func (l loader) flags() error {
 }
 
 func (l loader) overlays() error {
+	if !l.taken() {
+		return nil
+	}
 	for _, folder := range Watched() {
 		paths, err := l.src.List(folder)
 		if err != nil {

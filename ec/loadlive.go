@@ -13,10 +13,16 @@ import (
 )
 
 func (l loader) pins() error {
+	if !l.taken() {
+		return nil
+	}
 	return each(l, dirPins, ".json", func(_ string, p contracts.PinnedOverlayStore) { l.s.Apply(PinsPut{&p}) })
 }
 
 func (l loader) defaults() error {
+	if !l.taken() {
+		return nil
+	}
 	v, ok, err := one[Defaults](l, pathDefaults)
 	if ok {
 		l.s.defaults = v
@@ -37,6 +43,9 @@ func (l loader) sessions() error {
 	}
 	var live, receipts []string
 	for _, p := range paths {
+		if _, apart := l.s.legacy.docs.Get(p); apart {
+			continue
+		}
 		switch {
 		case strings.HasSuffix(p, ".truth.json"):
 			receipts = append(receipts, p)

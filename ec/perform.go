@@ -147,6 +147,10 @@ func describe(e Event) (what, hash string) {
 		return "presets.state", e.Install.PackID
 	case ExternalRefused:
 		return e.what() + ":" + e.Path, ""
+	case BackupPut:
+		return "backup:" + e.Path, contracts.HashBytes(e.Body)
+	case LegacyTaken:
+		return "migrated:" + e.Path, ""
 	case FlagsPut:
 		return "flags.set", ""
 	case KeysPut:

@@ -13,7 +13,7 @@ import (
 // ones are updated, those that a person edited or archived are left alone.
 func (s *State) installPresets(c Command, b InstallPresets) (decision, error) {
 	res := contracts.PresetInstallResponse{PackID: b.Pack.ID}
-	next := InstallState{SchemaVersion: 1, PackID: b.Pack.ID, PackVersion: b.Pack.Version, Presets: contracts.Map[InstalledPreset]{}}
+	next := InstallState{SchemaVersion: 1, PackID: b.Pack.ID, PackVersion: b.Pack.Version, Presets: contracts.Map[InstalledPreset]{}, Migration: s.install.Migration}
 	for k, v := range s.install.Presets {
 		next.Presets[k] = v
 	}

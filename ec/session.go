@@ -27,6 +27,7 @@ type SessionKept struct {
 	Notes         contracts.List[SessionNote]  `json:"notes" default:"[]"`
 	Packet        *PacketStamp                 `json:"packet,omitempty"`
 	Issued        contracts.List[IssuedForOne] `json:"issued" default:"[]"`
+	Task          contracts.TaskStatus         `json:"task,omitempty"` // as last reported
 }
 
 // SessionNote is a warning with a cause; it goes when the cause does.

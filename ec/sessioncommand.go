@@ -179,6 +179,8 @@ func (s *State) decideSession(c Command) (d decision, ok bool, err error) {
 		d, err = s.createSessionKey(c, b)
 	case RevokeSessionKey:
 		d, err = s.revokeSessionKey(b)
+	case ReportTask:
+		d, err = s.reportTask(c, b)
 	default:
 		ok = false
 	}
@@ -190,7 +192,7 @@ func sessionRoles(b Body) []Role {
 	switch b.(type) {
 	case BootstrapSession:
 		return []Role{RoleUser, RoleOperator, RoleAgent, RoleSeam, RoleSystem} // the first read of a key
-	case BuildPacket, RecordTruth, ReportSessionEvent:
+	case BuildPacket, RecordTruth, ReportSessionEvent, ReportTask:
 		return []Role{RoleSeam, RoleSystem}
 	case PutSurfaceDefaults, PutRoom:
 		return []Role{RoleUser, RoleOperator, RoleSeam}

@@ -45,6 +45,7 @@ type State struct {
 	observations btree.Map[uint64, *contracts.Observation]
 	registry     btree.Map[uint64, *contracts.OverlayRegistryEvent]
 	externals    btree.Map[string, refused] // hand edits that were not taken in, by path
+	legacy       legacy                     // what is left to take over from an older release
 }
 
 // Copy gives a snapshot. The copy and the original may be read and changed apart.
@@ -75,6 +76,7 @@ func (s *State) Copy() *State {
 	c.observations = *s.observations.Copy()
 	c.registry = *s.registry.Copy()
 	c.externals = *s.externals.Copy()
+	c.legacy.docs, c.legacy.saved = *s.legacy.docs.Copy(), *s.legacy.saved.Copy()
 	return &c
 }
 
@@ -107,6 +109,7 @@ type Policy struct {
 	Classifier    Classifier
 	Moderators    Moderators
 	Rooms         Rooms
+	UpgradeBatch  int // documents that one command of a migration takes on; 0 is 200
 }
 
 // DefaultPolicy gives the numbers that hold where nothing is configured.
@@ -141,6 +144,7 @@ type InstallState struct {
 	PackID        string                         `json:"pack_id,omitempty"`
 	PackVersion   string                         `json:"pack_version,omitempty"`
 	Presets       contracts.Map[InstalledPreset] `json:"presets" default:"{}"`
+	Migration     *Migration                     `json:"migration,omitempty"` // absent in a library that began with this release
 }
 
 // InstalledPreset is one preset as it was installed.

@@ -74,6 +74,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/notices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a person should read once and has not put away yet */
+        get: operations["list-notices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/notices/{notice_id}/dismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Put a notice away for good; the answer lists what is left */
+        post: operations["dismiss-notice"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/overlay-bundles": {
         parameters: {
             query?: never;
@@ -914,6 +948,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/internal/doc17/task-events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Report that the task of a session has started, has ended or has failed */
+        post: operations["report-task"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/internal/doc17/usage": {
         parameters: {
             query?: never;
@@ -1617,6 +1668,19 @@ export interface components {
             /** @default user */
             updated_by?: string;
         };
+        Notice: {
+            /** Format: date-time */
+            created_at: string;
+            /** @default [] */
+            details?: string[];
+            message: string;
+            notice_id: string;
+            title: string;
+        };
+        NoticeList: {
+            /** @default [] */
+            items?: components["schemas"]["Notice"][];
+        };
         Observation: {
             /** @default [] */
             active_overlay_ids?: string[];
@@ -1933,6 +1997,8 @@ export interface components {
             total: number;
         };
         OverlaySessionResponse: {
+            /** @default [] */
+            post_task_offers?: components["schemas"]["PostTaskOffer"][];
             /** @default false */
             prompt_truth_available?: boolean;
             runtime_truth?: components["schemas"]["OverlayRuntimeTruthSummary"];
@@ -2093,6 +2159,11 @@ export interface components {
         PeerSessionAPIKeyLookup: {
             key_sha256: string;
         };
+        PeerTaskReport: {
+            session_key: components["schemas"]["PeerOverlaySessionKey"];
+            /** @enum {string} */
+            status: "started" | "completed" | "failed";
+        };
         PeerUsageRow: {
             /** Format: date-time */
             at: string;
@@ -2133,6 +2204,12 @@ export interface components {
             success: boolean;
             target: string;
             usage_known: boolean;
+        };
+        PostTaskOffer: {
+            overlay_id: string;
+            title: string;
+            /** @enum {string} */
+            trigger: "completed" | "failed" | "requested";
         };
         PresetInstallResponse: {
             installed: string[];
@@ -2788,6 +2865,72 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    "list-notices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeList"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "dismiss-notice": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                notice_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeList"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
     "save-overlay-bundle": {
         parameters: {
             query?: never;
@@ -2910,7 +3053,10 @@ export interface operations {
     };
     "get-overlay-session": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description A person asks for a debrief: offer the post-task templates. */
+                debrief?: boolean;
+            };
             header?: never;
             path: {
                 /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
@@ -4323,6 +4469,14 @@ export interface operations {
             query?: {
                 /** @description Only this job's calls. */
                 job_id?: string;
+                feature?: "chat" | "rewrite" | "critic" | "judge" | "task" | "meta";
+                model?: string;
+                /** @description A day; earlier ones are left out. */
+                since?: string;
+                /** @description A day; later ones are left out. */
+                until?: string;
+                /** @description What is summed by: some of day, feature, model, job, with commas between them; without it all four. */
+                by?: string;
             };
             header?: never;
             path?: never;
@@ -4846,6 +5000,46 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "report-task": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PeerTaskReport"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The version of what is shown, quoted: of an overlay the hash of its whole file, of a session its revision, of a packet the hash of its bytes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverlaySessionResponse"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
         };

@@ -102,7 +102,7 @@ func (s Servers) serve(ctx context.Context, run cli.ServerRun, everything bool) 
 	parts := []life.Part{
 		{Name: "store", Run: core.store.Run}, // stops last: everything below may still write
 		{Name: "writer", Run: core.writer.Run},
-		{Name: "keys", Run: func(ctx context.Context) error { return core.ensureKeys(ctx, run.SplitKey) }},
+		{Name: "prepare", Run: func(ctx context.Context) error { return core.prepare(ctx, run.SplitKey) }},
 		{Name: "dispatch", Run: dispatcher.Run},
 	}
 	if everything {
@@ -122,7 +122,7 @@ func (s Servers) serve(ctx context.Context, run cli.ServerRun, everything bool) 
 		}
 		parts = append(parts, c.parts(run)...)
 	}
-	return life.Run(ctx, append(parts, life.Part{Name: "ready", Run: ready(run, server, ln, c)})...)
+	return life.Run(ctx, append(parts, life.Part{Name: "ready", Run: ready(run, server, ln, core, c)})...)
 }
 
 // listen binds the address; anything but loopback has been refused without TLS
@@ -153,8 +153,13 @@ func scheme(run cli.ServerRun) string {
 
 // ready says where everything answers, after the API has answered once and, where
 // there is a chat endpoint, EC has heard of it.
-func ready(run cli.ServerRun, server *api.Server, ln net.Listener, c *chatPart) func(context.Context) error {
+func ready(run cli.ServerRun, server *api.Server, ln net.Listener, core *core, c *chatPart) func(context.Context) error {
 	return func(ctx context.Context) error {
+		select {
+		case <-core.prepared:
+		case <-ctx.Done():
+			return nil // told to stop before it was ready
+		}
 		base := scheme(run) + "://" + ln.Addr().String()
 		client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // our own listener: only that it answers is asked
@@ -185,6 +190,7 @@ func ready(run cli.ServerRun, server *api.Server, ln net.Listener, c *chatPart) 
 			Ready:       where,
 			ConsoleLink: server.LoginLink(ec.RoleOperator),
 			Simulated:   run.Config.Simulated(),
+			Notices:     len(core.writer.View().Notices().Items),
 		})
 		if err != nil {
 			return err

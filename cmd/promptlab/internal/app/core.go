@@ -38,6 +38,8 @@ type core struct {
 	store  *store.Store
 	writer *writer.Writer
 	feed   *feed.Feed
+
+	prepared chan struct{} // closed when the library is of this release and has its keys
 }
 
 func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
@@ -45,7 +47,7 @@ func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the data root: %w", err)
 	}
-	c := &core{feed: feed.New(uint64(time.Now().UnixMicro()))} //nolint:gosec // after 1970
+	c := &core{prepared: make(chan struct{}), feed: feed.New(uint64(time.Now().UnixMicro()))} //nolint:gosec // after 1970
 	log := logOr(run.Log)
 	c.store, err = store.Open(store.Config{
 		FS: root, Log: log, Watch: ec.Watched(),
@@ -139,6 +141,33 @@ func tokenHashes(h home.Home) (map[ec.Role][sha256.Size]byte, error) {
 	return out, nil
 }
 
+// prepare brings a library of an older release to this one, then sees to its keys.
+func (c *core) prepare(ctx context.Context, key string) error {
+	for c.writer.View().UpgradeDue() {
+		pack, err := presetPack()
+		if err != nil {
+			return err
+		}
+		if done, err := c.tell(ctx, ec.Migrate{Pack: pack}); err != nil || !done {
+			return err
+		}
+	}
+	if err := c.ensureKeys(ctx, key); err != nil {
+		return err
+	}
+	close(c.prepared)
+	return nil
+}
+
+// tell sends a command of EC's own; done is false when it was told to stop first.
+func (c *core) tell(ctx context.Context, b ec.Body) (done bool, err error) {
+	_, err = c.writer.Do(ctx, ec.Command{ID: uuid.Must(uuid.NewV7()).String(), Actor: ec.Actor{Role: ec.RoleSystem, Name: "ec"}, Body: b})
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // ensureKeys gives a fresh library its secrets. It has nothing more to do then.
 func (c *core) ensureKeys(ctx context.Context, key string) error {
 	if c.writer.View().HasKeys() {
@@ -151,11 +180,6 @@ func (c *core) ensureKeys(ctx context.Context, key string) error {
 		}
 		key = hex.EncodeToString(raw)
 	}
-	_, err := c.writer.Do(ctx, ec.Command{
-		ID: uuid.Must(uuid.NewV7()).String(), Actor: ec.Actor{Role: ec.RoleSystem, Name: "ec"}, Body: ec.EnsureKeys{SplitKey: key},
-	})
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return nil // told to stop before it was its turn
-	}
+	_, err := c.tell(ctx, ec.EnsureKeys{SplitKey: key})
 	return err
 }

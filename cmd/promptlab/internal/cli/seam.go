@@ -45,4 +45,5 @@ type Ready struct {
 	home.Ready
 	ConsoleLink string // the console's one-time link; shown once, kept nowhere
 	Simulated   bool   // answers come from the simulator
+	Notices     int    // how many wait to be read
 }

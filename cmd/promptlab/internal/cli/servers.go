@@ -233,6 +233,9 @@ func (a *app) welcome(s term.Screen, run ServerRun, r Ready) {
 	if r.Simulated {
 		s.Printf("No model is configured: answers come from the simulator. promptlab doctor says how to change that.\n")
 	}
+	if r.Notices > 0 {
+		s.Printf("There is something for you to read once: promptlab notices\n")
+	}
 }
 
 func (a *app) logger(cfg config.Config) *slog.Logger {

@@ -166,17 +166,27 @@ func (a *app) changeSession(f *sessionFlags, c *cobra.Command, body func(args []
 }
 
 func (a *app) showSession(f *sessionFlags) *cobra.Command {
-	return &cobra.Command{
+	var debrief bool
+	show := &cobra.Command{
 		Use: "show", Short: "Show what is on in a session", Args: exactly(),
 		Example: "  promptlab sessions show --id thread-1\n  promptlab sessions show --workspace acme --surface room --id board --json",
 		RunE: a.onSession(f, func(c *cobra.Command, _ []string, cl *client.Client, key contracts.OverlaySessionKey) error {
-			s, _, err := cl.Session(c.Context(), key)
+			read := func() (s contracts.OverlaySessionResponse, err error) {
+				if debrief {
+					return cl.SessionForDebrief(c.Context(), key)
+				}
+				s, _, err = cl.Session(c.Context(), key)
+				return s, err
+			}
+			s, err := read()
 			if err != nil {
 				return err
 			}
 			return a.answer(s, func(out term.Screen) { writeSession(out, s) })
 		}),
 	}
+	show.Flags().BoolVar(&debrief, "debrief", false, "ask for a debrief: name the post-task templates too")
+	return show
 }
 
 func writeSession(out term.Screen, s contracts.OverlaySessionResponse) {
@@ -205,6 +215,9 @@ func writeSession(out term.Screen, s contracts.OverlaySessionResponse) {
 	}
 	if st.PendingRefreshReason != "" {
 		out.Printf("The next turn is composed anew: %s.\n", st.PendingRefreshReason)
+	}
+	for _, o := range s.PostTaskOffers {
+		out.Printf("%s (%s) may be used now: %s.\n", term.Line(o.Title), o.OverlayID, o.Trigger)
 	}
 	switch t := s.RuntimeTruth; {
 	case t != nil:
