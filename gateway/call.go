@@ -223,7 +223,7 @@ func (c *call) bill(l *lane, hold Hold, bound int64, reply Reply, failure *Error
 func (c *call) row(l *lane, req Request, adjusted []string) Attempt {
 	return Attempt{
 		RequestID: req.RequestID, JobID: req.JobID, Workspace: req.Workspace, Role: req.Role, Feature: req.Feature,
-		PromptKey: req.PromptKey, PromptVersion: req.PromptVersion, SchemaID: c.req.Schema.name(), RequestDigest: digest(l.Target, req),
+		PromptKey: req.PromptKey, PromptVersion: req.PromptVersion, SchemaID: c.req.Schema.name(), RequestDigest: digest(l.Target, req, c.req.Schema),
 		Target: l.Name, Provider: l.Provider, Protocol: l.Protocol, Model: l.Model,
 		Simulated: l.Protocol == ProtocolSimulator, Adjusted: adjusted, Streamed: c.emit != nil, Reasoning: req.Reasoning,
 		FallbackFrom: c.fallbackFrom, FallbackClass: c.fallbackClass,

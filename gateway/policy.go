@@ -167,12 +167,13 @@ func badTools(r Request) string {
 	return ""
 }
 
-// digest names what was asked without holding it: target, surface and every
-// part of the request that can change the answer.
-func digest(t Target, req Request) string {
+// digest names what was asked without holding it: target, surface, every part of
+// the request that can change the answer, and the shape that the answer is held
+// against, whether the target is told it or not.
+func digest(t Target, req Request, shape *Schema) string {
 	b, err := json.Marshal([]any{
 		t.Provider, t.Protocol, t.Model, req.Messages, req.MaxTokens, req.Temperature, req.TopP, req.PresencePenalty,
-		req.FrequencyPenalty, req.Seed, req.Stop, req.Schema.name(), req.JSONObject, req.Tools, req.ToolChoice,
+		req.FrequencyPenalty, req.Seed, req.Stop, shape.identity(), req.Schema != nil, req.JSONObject, req.Tools, req.ToolChoice,
 		req.ParallelToolCalls, req.Reasoning,
 	})
 	if err != nil {

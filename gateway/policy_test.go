@@ -168,6 +168,16 @@ func TestTheDigestCoversTheQuestion(t *testing.T) {
 	}
 	differs("R-GWB-20 another surface", digest(nil, gateway.ProtocolResponses))
 	differs("R-GWC-11 a schema", digest(func(r *gateway.Request) { r.Schema = shape(t) }, gateway.ProtocolOpenAI))
+	// R-GWO-05: a further required field makes other answers of the old ones, also
+	// when its author forgot to say so by the id.
+	for name, document := range map[string]string{"its version": `{"type":"object"}`, "a required field": `{"type":"object","required":["score"]}`,
+		"a bound": `{"type":"object","properties":{"score":{"maximum":1}}}`} {
+		s, err := gateway.NewSchema("other/1", document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		differs("R-GWO-05 a schema of another "+name, digest(func(r *gateway.Request) { r.Schema = s }, gateway.ProtocolOpenAI))
+	}
 	for i, m := range []gateway.Message{
 		{Role: "user", Parts: []gateway.Part{{Type: "text", Text: "x"}}}, {Role: "user", Content: "x", Name: "n"},
 		{Role: "user", Parts: []gateway.Part{{Type: "image_url", ImageURL: "https://a"}}}, {Role: "user", Parts: []gateway.Part{{Type: "image_url", ImageURL: "https://b"}}},

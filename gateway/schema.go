@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +18,7 @@ type Schema struct {
 	id       string
 	shape    *jsonschema.Schema
 	keywords json.RawMessage // see Wire
+	sum      string          // of the whole document
 }
 
 // NewSchema compiles a JSON Schema. id names it with its version, such as
@@ -43,7 +46,12 @@ func NewSchema(id, document string) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", id, err)
 	}
-	return &Schema{id: id, shape: shape, keywords: keywords}, nil
+	whole, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", id, err)
+	}
+	sum := sha256.Sum256(whole)
+	return &Schema{id: id, shape: shape, keywords: keywords, sum: hex.EncodeToString(sum[:])}, nil
 }
 
 // NewClientSchema compiles a JSON Schema of somebody who asks through us. It is
@@ -63,6 +71,15 @@ func (noLoader) Load(string) (any, error) { return nil, errors.New("no reference
 
 // ID names the schema with its version.
 func (s *Schema) ID() string { return s.id }
+
+// identity names the schema down to its words: a document that was changed under
+// its old id is another one.
+func (s *Schema) identity() string {
+	if s == nil {
+		return ""
+	}
+	return s.id + "#" + s.sum
+}
 
 // name is ID for a request that may have no schema.
 func (s *Schema) name() string {
