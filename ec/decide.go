@@ -187,7 +187,9 @@ func (s *State) Apply(e Event) {
 		}
 	case JobPut:
 		s.jobs.Set(string(e.Job.Job.JobID), e.Job)
+		s.unfinished.Delete(string(e.Job.Job.JobID))
 		if e.Job.Task != nil {
+			s.unfinished.Set(string(e.Job.Job.JobID), struct{}{})
 			s.tasks.Set(string(e.Job.Task.ID), e.Job.Job.JobID)
 		}
 	case CandidatePut:

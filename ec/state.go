@@ -22,6 +22,7 @@ type State struct {
 	versions     btree.Map[string, int]                // newest version by dataset name
 	holdouts     btree.Map[string, int]                // uses by the hash of an input
 	jobs         btree.Map[string, *Job]
+	unfinished   btree.Map[string, struct{}]       // ids of the jobs that have an open task
 	tasks        btree.Map[string, contracts.UUID] // task id -> job id, for every task there ever was
 	candidates   btree.Map[string, *contracts.PromptCandidate]
 	summaries    btree.Map[string, *contracts.PromptLabReplaySummary]
@@ -57,6 +58,7 @@ func (s *State) Copy() *State {
 	c.versions = *s.versions.Copy()
 	c.holdouts = *s.holdouts.Copy()
 	c.jobs = *s.jobs.Copy()
+	c.unfinished = *s.unfinished.Copy()
 	c.tasks = *s.tasks.Copy()
 	c.candidates = *s.candidates.Copy()
 	c.summaries = *s.summaries.Copy()

@@ -269,15 +269,17 @@ type OpenTask struct {
 	Task  TaskState
 }
 
+// Idle says that every job has ended.
+func (v *View) Idle() bool { return v.s.unfinished.Len() == 0 }
+
 // OpenTasks lists the tasks of all jobs that have not ended, oldest job first.
 func (v *View) OpenTasks() []OpenTask {
 	var out []OpenTask
 	var at []contracts.Time
-	v.s.jobs.Scan(func(_ string, j *Job) bool {
-		if j.Task != nil {
-			out = append(out, OpenTask{j.Job.JobID, *j.Task})
-			at = append(at, j.Job.CreatedAt)
-		}
+	v.s.unfinished.Scan(func(id string, _ struct{}) bool {
+		j, _ := v.s.jobs.Get(id)
+		out = append(out, OpenTask{j.Job.JobID, *j.Task})
+		at = append(at, j.Job.CreatedAt)
 		return true
 	})
 	order := make([]int, len(out))

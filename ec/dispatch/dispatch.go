@@ -190,13 +190,8 @@ func (d *Dispatcher) pass(ctx context.Context, compare bool) (next time.Time) {
 	}
 	d.forget(open)
 	d.c.Door.sweep(open)
-	for _, t := range due {
-		if !d.up || len(d.outbox) > 0 || underWay >= d.c.Cap || ctx.Err() != nil {
-			break // what is recorded already goes first
-		}
-		if d.dispatch(ctx, t, now) {
-			underWay++
-		}
+	if d.up && len(d.outbox) == 0 && ctx.Err() == nil { // what is recorded already goes first
+		underWay += d.dispatch(ctx, due, d.c.Cap-underWay, now)
 	}
 	d.metrics.underWay.Set(float64(underWay))
 	d.metrics.waiting.Set(float64(len(due)))
@@ -266,7 +261,7 @@ func (d *Dispatcher) away(ctx context.Context, err error) {
 // broker if that failed before, and taken back if the broker has lost it.
 func (d *Dispatcher) sent(ctx context.Context, t ec.OpenTask, now time.Time, known map[string]bool, compare, fresh bool) {
 	if out, ok := d.outbox[t.Task.ID]; ok && out.msg.Dispatch == t.Task.Dispatch {
-		d.enqueue(ctx, out)
+		d.enqueue(ctx, []*delivery{{OpenTask: t, out: out}})
 		return
 	}
 	if !compare {
@@ -312,49 +307,10 @@ func (d *Dispatcher) lose(ctx context.Context, t ec.OpenTask, why string) {
 	d.c.Log.WarnContext(ctx, "delivery lost", "job", t.JobID, "task", t.Task.ID, "dispatch", t.Task.Dispatch, "why", why)
 }
 
-// dispatch records a new delivery in EC and then puts it into the broker. The
-// order is the point: what is in the broker without a record would be refused
-// at its claim, what is recorded without being there is found and repeated.
-func (d *Dispatcher) dispatch(ctx context.Context, t ec.OpenTask, now time.Time) bool {
-	if r, ok := d.refused[t.Task.ID]; ok && now.Before(r.until) {
-		return false
-	}
-	token := newToken()
-	hash := ec.TokenHash(token)
-	_, err := d.c.EC.Do(ctx, command(ec.DispatchTask{JobID: t.JobID, Kind: t.Task.Kind, TokenHash: hash}))
-	// Whatever the answer, the view tells whether it happened: an error may mean
-	// that the outcome is unknown.
-	_, state, ok := d.c.EC.View().TaskOf(t.Task.ID)
-	if !ok || state.Stage != ec.StageSent || state.TokenHash != hash {
-		if err != nil {
-			d.refusal(ctx, t, "hand a task out", err)
-			d.refused[t.Task.ID] = refusedDispatch{until: now.Add(d.c.Tick)}
-		}
-		return false
-	}
-	out := outgoing{t.Task.Kind, contracts.TaskMessage{TaskID: t.Task.ID, Dispatch: state.Dispatch, Token: token}}
-	d.outbox[t.Task.ID] = out
-	d.metrics.dispatched.WithLabelValues(string(t.Task.Kind)).Inc()
-	d.c.Log.InfoContext(ctx, "task handed out", "job", t.JobID, "task", t.Task.ID, "kind", t.Task.Kind, "dispatch", state.Dispatch)
-	d.enqueue(ctx, out)
-	return true
-}
-
 func (d *Dispatcher) refusal(ctx context.Context, t ec.OpenTask, what string, err error) {
 	if ctx.Err() == nil && fault.Of(err) != fault.Conflict { // a conflict: the task moved on meanwhile
 		d.c.Log.ErrorContext(ctx, "command refused", "wanted", what, "job", t.JobID, "task", t.Task.ID, "error", err)
 	}
-}
-
-// enqueue puts a recorded delivery into the broker; where that fails it stays in
-// the outbox and is tried again when the broker answers.
-func (d *Dispatcher) enqueue(ctx context.Context, out outgoing) {
-	if err := d.link.send(ctx, out.kind, out.msg, d.c.Limit); err != nil {
-		d.away(ctx, err)
-		return
-	}
-	delete(d.outbox, out.msg.TaskID)
-	d.back(ctx)
 }
 
 // forget drops what is remembered about deliveries that are over.

@@ -30,7 +30,7 @@ func TestBench(t *testing.T) {
 		{"jobs", jobs},
 		{"optimizer", optimizer},
 		{"evidence", evidenceRow},
-		{"library", library}, // lookup and start share 10,000 overlays; last: it leaves the disk busy
+		{"library", library}, // start, lookup and the curve; last: it leaves the disk busy
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			b.measured = false

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,37 +19,29 @@ import (
 	"github.com/elnor/promptlab/contracts"
 )
 
-// library: starting with 10,000 overlays and 100,000 sessions, and searching them.
-func library(t *testing.T, b *board) {
-	dir := t.TempDir()
-	fill(t, memory(dir), whole)
-	start(t, dir, b)
-	s := serve(t, dir)
-	lookup(t, s, b)
-	grown(t, s, b)
-}
-
-// start: the built program's `up` over the library, until it says that it is
-// ready, and the most memory that it took until then.
-func start(t *testing.T, dir string, b *board) {
+// start: the built program's `up` over a home, until it says that it is ready,
+// and the most memory that it took until then. With tell it makes the lines.
+func start(t *testing.T, program, dir string, b *board, tell bool) (took, peak float64) {
+	t.Helper()
 	const runs = 3
-	program := filepath.Join(t.TempDir(), "promptlab")
-	if out, err := exec.Command("go", "build", "-o", program, "..").CombinedOutput(); err != nil {
-		t.Fatalf("build the program: %v\n%s", err, out)
-	}
 	empty := t.TempDir()
-	var took, peak, none []float64
+	var all, most, none []float64
 	for range runs {
 		d, _ := startOnce(t, program, empty)
 		none = append(none, d.Seconds())
 		d, rss := startOnce(t, program, dir)
-		took, peak = append(took, d.Seconds()), append(peak, rss)
+		all, most = append(all, d.Seconds()), append(most, rss)
 	}
-	b.add(line{"start, 10,000 overlays, 100,000 sessions", fmt.Sprintf("%.2f s", median(took)), fmt.Sprintf("%.2f s empty", median(none)),
-		fmt.Sprintf("%.1fx", median(took)/median(none)), "<= 2 s", verdict(median(took) <= 2)})
-	b.add(line{"start memory", fmt.Sprintf("%.0f MB", median(peak)), "-", "-", "<= 400 MB", verdict(median(peak) <= 400)})
-	b.note("start: `promptlab up` as a process, from exec to the line that says it is ready, files in the page cache; min/median/max of %d: %s s, empty home %s s, peak memory (VmHWM) %s MB.",
-		runs, spread(took, "%.2f"), spread(none, "%.2f"), spread(peak, "%.0f"))
+	took, peak = median(all), median(most)
+	if !tell {
+		return took, peak
+	}
+	b.add(line{"start, 10,000 overlays, 100,000 sessions", fmt.Sprintf("%.2f s", took), fmt.Sprintf("%.2f s empty", median(none)),
+		fmt.Sprintf("%.1fx", took/median(none)), "<= 2 s", verdict(took <= 2)})
+	b.add(line{"start memory", fmt.Sprintf("%.0f MB", peak), "-", "-", "<= 400 MB", verdict(peak <= 400)})
+	b.note("start: `promptlab up` as a process, from exec to the line that says it is ready, files in the page cache, three overlays a session and the audit of every command; "+
+		"min/median/max of %d: %s s, empty home %s s, peak memory (VmHWM) %s MB.", runs, spread(all, "%.2f"), spread(none, "%.2f"), spread(most, "%.0f"))
+	return took, peak
 }
 
 func startOnce(t *testing.T, program, dir string) (time.Duration, float64) {
@@ -96,8 +87,9 @@ func peakMemory(pid int) float64 {
 	return 0
 }
 
-// lookup: searches over HTTP by one client, and the same in the view alone.
-func lookup(t *testing.T, s *server, b *board) {
+// lookup: searches over HTTP by one client; it gives their median.
+func lookup(t *testing.T, s *server, b *board, size size, tell bool) float64 {
+	t.Helper()
 	const n = 400
 	w := words()
 	query := func(i int) string { return w[i%len(w)] + " " + w[(i*7+3)%len(w)] }
@@ -120,27 +112,15 @@ func lookup(t *testing.T, s *server, b *board) {
 	}
 	all10k, err := s.send(http.MethodGet, "/api/overlays?limit=1", "")
 	var list contracts.OverlayListResponse
-	if err != nil || json.Unmarshal(all10k, &list) != nil || list.Total != whole.overlays || found == 0 {
-		t.Fatalf("the library holds %d overlays, want %d; the searches found %d (%v)", list.Total, whole.overlays, found, err)
+	if err != nil || json.Unmarshal(all10k, &list) != nil || list.Total != size.overlays || found == 0 {
+		t.Fatalf("the library holds %d overlays, want %d; the searches found %d (%v)", list.Total, size.overlays, found, err)
+	}
+	if !tell {
+		return median(all).Seconds()
 	}
 	p99 := at(all, 0.99)
 	b.add(line{"lookup p99", ms(p99), "-", "-", "<= 5 ms", verdict(p99 <= 5*time.Millisecond)})
 	b.note("lookup: GET /api/overlays/search with two words, one client over HTTP, %d searches, %.0f found on average: p50 %s, p99 %s, max %s.",
 		n, float64(found)/n, ms(median(all)), ms(p99), ms(at(all, 1)))
-}
-
-// grown: the same updates as the commit row's, in the large library. There is no
-// goal of its own; it shows whether a commit costs more where there is more.
-func grown(t *testing.T, s *server, b *board) {
-	update := func(who int) error {
-		id := fmt.Sprintf("style-%05d", who)
-		_, err := s.send(http.MethodPut, "/api/overlays/"+id, overlayJSON(id, int(time.Now().UnixNano())))
-		return err
-	}
-	each, rate, err := crowd(clients, 3*time.Second, update)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.note("commit in the library of 10,000: %.0f/s by 64 clients in one round of 3 s, p50 %s, p99 %s, max %s; compare with the commit row.",
-		rate, ms(median(each)), ms(at(each, 0.99)), ms(at(each, 1)))
+	return median(all).Seconds()
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ type server struct {
 	base, token string // the token of the role user
 	seam        string // that of the role seam
 	http        *http.Client
+	stop        func() // again: nothing
 }
 
 // serve starts a server over a home that may have data already.
@@ -50,13 +52,14 @@ func serve(t *testing.T, dir string) *server {
 			Ready: func(r cli.Ready) error { ready <- r; return nil },
 		})
 	}()
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil && ctx.Err() == nil {
 			t.Errorf("stop server: %v", err)
 		}
 	})
-	s := &server{http: newClient()}
+	t.Cleanup(stop)
+	s := &server{stop: stop, http: newClient()}
 	t.Cleanup(s.http.CloseIdleConnections)
 	select {
 	case r := <-ready:
