@@ -236,7 +236,7 @@ func TestAJobTravelsToAReviewableCandidate(t *testing.T) {
 	}
 }
 
-// R-WRK-06: with a provider that never answers a job is tried four times in all,
+// R-WRK-06, R-GWR-13: with a provider that never answers a job is tried four times in all,
 // and one logical call means at most 4 x 3 provider calls.
 func TestRetriesAreECsAndBounded(t *testing.T) {
 	p := &provider{answer: fails(gateway.ClassRateLimit, 429)}
