@@ -33,12 +33,11 @@ type clientRig struct {
 	key  string
 }
 
-func newClientRig(t *testing.T) *clientRig {
+func newClientRig(t *testing.T, sdks ...*sdk) *clientRig {
 	t.Helper()
 	up := newUpstream()
 	srv := httptest.NewServer(up)
 	t.Cleanup(srv.Close)
-	sdks := startSDKs(t)
 	var broken []string
 	for i := range sdks {
 		broken = append(broken, fmt.Sprint("broken-", i))
@@ -66,7 +65,7 @@ func chatKey(thread string) contracts.OverlaySessionKey {
 // The official clients work with the chat endpoint as they are: by another base
 // URL, another key and headers.
 func TestOfficialClients(t *testing.T) {
-	r := newClientRig(t)
+	r := newClientRig(t, startSDKs(t)...)
 	for i, c := range r.sdks {
 		t.Run(c.name, func(t *testing.T) {
 			thread := fmt.Sprint("client-", i)

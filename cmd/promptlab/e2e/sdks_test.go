@@ -110,12 +110,17 @@ const pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcS
 // startSDKs starts the programs that drive the clients; each serves one or two.
 func startSDKs(t *testing.T) []*sdk {
 	t.Helper()
-	python, node, golang := driver(t, "python", "../../../.venv-clients/bin/python", "-B", "clients/python/client.py"),
-		driver(t, "node", "node", "clients/node/client.js"), driver(t, "go", "../../../bin/client-go")
-	made := func(of *sdk, d dialect) *sdk {
-		return &sdk{name: of.name + " " + d.sdk, speak: d, in: of.in, out: of.out}
-	}
-	return []*sdk{made(python, openAI()), made(python, anthropic()), made(node, openAI()), made(node, anthropic()), made(golang, openAI())}
+	python, node, golang := startPython(t), driver(t, "node", "node", "clients/node/client.js"), driver(t, "go", "../../../bin/client-go")
+	return []*sdk{python.speaking(openAI()), python.speaking(anthropic()), node.speaking(openAI()), node.speaking(anthropic()), golang.speaking(openAI())}
+}
+
+func startPython(t *testing.T) *sdk {
+	return driver(t, "python", "../../../.venv-clients/bin/python", "-B", "clients/python/client.py")
+}
+
+// speaking gives one of the clients that a program drives.
+func (c *sdk) speaking(d dialect) *sdk {
+	return &sdk{name: c.name + " " + d.sdk, speak: d, in: c.in, out: c.out}
 }
 
 // driver starts one program. Nothing of the environment reaches it.

@@ -11,10 +11,12 @@ import (
 // upstream is a model server that speaks OpenAI's protocol, plays the piece a
 // test names and keeps what it was sent.
 type upstream struct {
-	mu    sync.Mutex
-	piece string
-	got   []received
-	gone  chan struct{} // gets one for each caller that left while a stream was held
+	mu     sync.Mutex
+	piece  string
+	got    []received
+	gone   chan struct{} // gets one for each caller that left while a stream was held
+	wait   chan struct{} // gets one for each stream that waits
+	onward chan struct{} // lets one of them finish
 }
 
 // received is one request.
@@ -43,9 +45,11 @@ func (m receivedMessage) text() string {
 	return s
 }
 
-func newUpstream() *upstream { return &upstream{piece: "words", gone: make(chan struct{}, 16)} }
+func newUpstream() *upstream {
+	return &upstream{piece: "words", gone: make(chan struct{}, 16), wait: make(chan struct{}, 16), onward: make(chan struct{})}
+}
 
-// play names the piece: words, tools, shape, down, cut or hold.
+// play names the piece: words, tools, shape, down, cut, hold or wait.
 func (u *upstream) play(piece string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -153,7 +157,11 @@ func (u *upstream) stream(w http.ResponseWriter, r *http.Request, piece string) 
 			call(1, `"function":{"arguments":`+quoted(countArgs[at:min(at+5, len(countArgs))])+`}`)
 		}
 	default:
-		for _, word := range words {
+		for i, word := range words {
+			if piece == "wait" && i == 1 {
+				u.wait <- struct{}{}
+				<-u.onward
+			}
 			delta(`"content":` + quoted(word))
 		}
 	}
