@@ -259,6 +259,11 @@ func (s *State) applyOverlay(e OverlayPut) {
 		}
 	}
 	s.overlays.Set(string(id), e.Overlay)
+	if len(e.Overlay.Record.Frontmatter.ConflictsWith) > 0 {
+		s.declaring.Set(string(id), struct{}{})
+	} else {
+		s.declaring.Delete(string(id))
+	}
 	for _, a := range e.Overlay.Record.Frontmatter.DeprecatedAliases {
 		s.aliases.Set(a, id)
 	}

@@ -1,6 +1,7 @@
 package ec
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -51,9 +52,19 @@ func (l library) Frontmatter(id contracts.OverlayID) (fm contracts.OverlayTempla
 // AliasOwner gives the overlay that once had this id.
 func (l library) AliasOwner(alias string) (contracts.OverlayID, bool) { return l.s.aliases.Get(alias) }
 
-// Each calls fn for every overlay until it returns false.
+// Each calls fn for every overlay that declares a hard conflict, in its file or
+// in this library only, until it returns false.
 func (l library) Each(fn func(contracts.OverlayTemplateFrontmatter, bool) bool) {
-	l.s.overlays.Scan(func(_ string, o *Overlay) bool { return fn(l.s.inForce(o.Record.Frontmatter), o.Archived()) })
+	visit := func(id string) bool {
+		o, ok := l.s.overlays.Get(id)
+		return !ok || fn(l.s.inForce(o.Record.Frontmatter), o.Archived())
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.s.install.Presets)) {
+		if _, listed := l.s.declaring.Get(id); !listed && len(l.s.install.Presets[id].LocalConflicts) > 0 && !visit(id) {
+			return
+		}
+	}
+	l.s.declaring.Scan(func(id string, _ struct{}) bool { return visit(id) })
 }
 
 func (s *State) createOverlay(c Command, b CreateOverlay) (decision, error) {

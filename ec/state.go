@@ -14,6 +14,7 @@ import (
 type State struct {
 	Seq          uint64
 	overlays     btree.Map[string, *Overlay]
+	declaring    btree.Map[string, struct{}] // ids of the overlays whose files declare hard conflicts
 	aliases      btree.Map[string, contracts.OverlayID]
 	install      InstallState
 	flags        contracts.Flags
@@ -53,6 +54,7 @@ type State struct {
 func (s *State) Copy() *State {
 	c := *s
 	c.overlays = *s.overlays.Copy()
+	c.declaring = *s.declaring.Copy()
 	c.aliases = *s.aliases.Copy()
 	c.datasets = *s.datasets.Copy()
 	c.versions = *s.versions.Copy()

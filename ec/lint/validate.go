@@ -24,7 +24,8 @@ type Library interface {
 	Frontmatter(id contracts.OverlayID) (fm contracts.OverlayTemplateFrontmatter, archived, ok bool)
 	// AliasOwner gives the overlay that has alias among its deprecated aliases.
 	AliasOwner(alias string) (contracts.OverlayID, bool)
-	// Each calls fn for every overlay until it returns false.
+	// Each calls fn at least for every overlay that declares a hard conflict, until
+	// it returns false.
 	Each(fn func(fm contracts.OverlayTemplateFrontmatter, archived bool) bool)
 }
 
