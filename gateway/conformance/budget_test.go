@@ -38,13 +38,14 @@ func TestABudgetFor100Of200Calls(t *testing.T) {
 			t.Run(d.name+"/"+how, func(t *testing.T) {
 				var calls atomic.Int64
 				document, parts := d.ended(gateway.FinishStop, "")
+				kind := "application/json"
+				if stream {
+					document, kind = strings.Join(parts, ""), "text/event-stream"
+				}
 				srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					_, _ = io.Copy(io.Discard, r.Body)
 					calls.Add(1)
-					if stream {
-						w.Header().Set("Content-Type", "text/event-stream")
-						document = strings.Join(parts, "")
-					}
+					w.Header().Set("Content-Type", kind)
 					_, _ = io.WriteString(w, document)
 				}))
 				defer srv.Close()

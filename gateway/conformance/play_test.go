@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -23,8 +25,18 @@ const (
 	attempt = 59 * time.Second
 	first   = 58 * time.Second
 	idle    = 57 * time.Second
-	short   = 60 * time.Millisecond
+	short   = 400 * time.Millisecond
 )
+
+// TestMain lets the scenarios wait side by side: they are silent for most of
+// their time.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "32"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // money is what an attempt must have cost.
 type money int
@@ -48,6 +60,7 @@ type scenario struct {
 	raw      bool        // the script reads the request itself, or does not
 	profile  string
 	short    time.Duration // the limit that is made short
+	within   time.Duration // how short, if not as usual: something has to arrive before
 	change   func(*gateway.Request)
 	budget   gateway.Budget
 	most     int64 // bytes of an answer; 0: the adapter's own bound
@@ -209,7 +222,7 @@ func chain(t *testing.T, s scenario, d dialect, url string, rows gateway.Rows, r
 		Rand: func() float64 { return 0 },
 		Patience: func(limit time.Duration) time.Duration {
 			if limit == s.short || s.short == attempt && limit == first {
-				return short
+				return max(short, s.within)
 			}
 			return limit
 		},

@@ -161,7 +161,7 @@ func silences() []scenario {
 			c.write(document[:20])
 			c.wait()
 		}},
-		{id: "stall-in-an-error", short: attempt, class: gateway.ClassOverloaded, cost: zero, script: func(c *conn) {
+		{id: "stall-in-an-error", short: attempt, within: 2 * time.Second, class: gateway.ClassOverloaded, cost: zero, script: func(c *conn) {
 			c.head(503, "Content-Length: 1000")
 			c.write(`{"error":`)
 			c.wait()
