@@ -4,6 +4,13 @@ package contracts
 // more here than what is needed; what is added to them is added, nothing of
 // theirs changes type or meaning.
 
+// The states of advice.
+const (
+	AdviceAvailable   OverlayAdviceState = "available"
+	AdviceDegraded    OverlayAdviceState = "degraded" // asked for, and could not be had, or not in full
+	AdviceUnavailable OverlayAdviceState = "unavailable"
+)
+
 // RoomLayer is where an instruction in a room comes from.
 type RoomLayer string
 

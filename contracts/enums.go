@@ -117,13 +117,6 @@ func (OverlayActivationSource) Values() []string {
 // OverlayAdviceState says whether advice could be had.
 type OverlayAdviceState string
 
-// The states.
-const (
-	AdviceAvailable   OverlayAdviceState = "available"
-	AdviceDegraded    OverlayAdviceState = "degraded"
-	AdviceUnavailable OverlayAdviceState = "unavailable"
-)
-
 // Values lists the set.
 func (OverlayAdviceState) Values() []string { return []string{"available", "degraded", "unavailable"} }
 
