@@ -24,6 +24,7 @@ type Seam interface {
 	Packet(ctx context.Context, q PacketQuery) (contracts.OverlayPromptPacket, error)
 	Plan(ctx context.Context, id contracts.UUID) (contracts.OverlayReanswerPlan, error)
 	SessionOf(ctx context.Context, sha256Hex string) (contracts.SessionAPIKeyOwner, error)
+	Room(ctx context.Context, key contracts.OverlaySessionKey) (contracts.RoomState, error)
 }
 
 // Ledger is where receipts, reports and bills go.

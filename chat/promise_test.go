@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/ec"
+	"github.com/elnor/promptlab/ec/ectest"
 	"github.com/elnor/promptlab/prompt"
 )
 
@@ -80,5 +82,46 @@ func TestOverlayTextStaysInThePrompt(t *testing.T) {
 		if strings.Contains(text, "Rule o-a.") {
 			t.Errorf("R-PKT-04 the overlay's text is in the %s", name)
 		}
+	}
+}
+
+// R-ROM-01, R-ROM-12, R-SES-03: a turn in a room is composed of the room's role, the
+// participant's with its overlays, and then the room's overlays; another participant's
+// turn has another role and the same room.
+func TestTurnInARoom(t *testing.T) {
+	r := newRig(t)
+	room := contracts.OverlaySessionKey{WorkspaceID: "w", SurfaceKind: contracts.SurfaceRoom, SurfaceID: "r1", RoomID: "r1"}
+	for _, id := range []string{"in-room", "of-role"} {
+		rec := ectest.Overlay(id, "Rule "+id+".\n")
+		rec.Frontmatter.SupportedSurfaces = contracts.List[contracts.SupportedSurface]{contracts.SurfaceRoom}
+		r.env.Must(ec.CreateOverlay{Record: rec})
+	}
+	r.env.Must(ec.PutRoom{Key: room, Room: contracts.Room{RolePrompt: "This is the budget round.", Participants: contracts.List[contracts.RoomParticipant]{
+		{ParticipantID: "ann", RolePrompt: "You keep the minutes.", OverlayIDs: contracts.List[contracts.OverlayID]{"of-role"}}, {ParticipantID: "bob", RolePrompt: "You ask for reasons."},
+	}}})
+	r.env.Must(ec.ActivateOverlay{Key: room, OverlayID: "in-room", Source: contracts.FromManual})
+	say := func(who string) string {
+		t.Helper()
+		c := r.read(r.post(`{"messages":[{"role":"user","content":"q"}],"promptlab":{"participant_id":"`+who+`"}}`, "X-PromptLab-Session", room.Token()), 200)
+		if c.PromptLab.Path != "room" || len(c.PromptLab.Applied) != 1 {
+			t.Errorf("%s: %+v", who, c.PromptLab)
+		}
+		return r.model.last(t).Messages[0].Content
+	}
+	ann, bob := say("ann"), say("bob")
+	at := -1
+	for _, want := range []string{"This is the budget round.", "You keep the minutes.", "Rule of-role.", "Rule in-room."} {
+		i := strings.Index(ann, want)
+		if i <= at {
+			t.Errorf("R-ROM-01 %q stands at %d, after %d:\n%s", want, i, at, ann)
+		}
+		at = i
+	}
+	if strings.Contains(bob, "Rule of-role.") || strings.Contains(bob, "minutes") || !strings.Contains(bob, "You ask for reasons.") || !strings.Contains(bob, "Rule in-room.") {
+		t.Errorf("R-ROM-12 the other participant's turn:\n%s", bob)
+	}
+	a := r.post(`{"messages":[{"role":"user","content":"q"}],"promptlab":{"participant_id":"eve"}}`, "X-PromptLab-Session", room.Token())
+	if c := r.read(a, 400); c.Error.Details[0].Field != "promptlab.participant_id" {
+		t.Errorf("somebody who does not take part: %s", a.body)
 	}
 }

@@ -100,14 +100,15 @@ type jsonSchema struct {
 
 // extension is what a client says to Prompt Lab itself, in the field promptlab.
 type extension struct {
-	Revision   *int                   `json:"revision,omitempty" minimum:"0"` // of the session, as the client knows it
-	PlanID     contracts.UUID         `json:"plan_id,omitempty"`              // of a re-answer
-	Override   *override              `json:"override,omitempty"`             // overlays of this turn alone
-	MessageIDs contracts.List[string] `json:"message_ids,omitempty" maxItems:"4000"`
-	Compacted  bool                   `json:"compacted" default:"false"` // the history was shortened since the last turn
-	TaskType   string                 `json:"task_type,omitempty" maxLength:"200"`
-	Context    *background            `json:"context,omitempty"`
-	Documents  contracts.List[doc]    `json:"documents,omitempty" maxItems:"64"`
+	Revision    *int                   `json:"revision,omitempty" minimum:"0"` // of the session, as the client knows it
+	PlanID      contracts.UUID         `json:"plan_id,omitempty"`              // of a re-answer
+	Override    *override              `json:"override,omitempty"`             // overlays of this turn alone
+	MessageIDs  contracts.List[string] `json:"message_ids,omitempty" maxItems:"4000"`
+	Participant string                 `json:"participant_id,omitempty" maxLength:"200"` // of a room: whose turn it is
+	Compacted   bool                   `json:"compacted" default:"false"`                // the history was shortened since the last turn
+	TaskType    string                 `json:"task_type,omitempty" maxLength:"200"`
+	Context     *background            `json:"context,omitempty"`
+	Documents   contracts.List[doc]    `json:"documents,omitempty" maxItems:"64"`
 }
 
 type override struct {

@@ -228,6 +228,10 @@ func (b bigSeam) SessionOf(context.Context, string) (contracts.SessionAPIKeyOwne
 	return contracts.SessionAPIKeyOwner{}, errors.New("none")
 }
 
+func (b bigSeam) Room(context.Context, contracts.OverlaySessionKey) (contracts.RoomState, error) {
+	return contracts.RoomState{}, errors.New("none")
+}
+
 // heard keeps what a chat endpoint told.
 type heard struct {
 	truths  []contracts.OverlayRuntimeTruthSummary

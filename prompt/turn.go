@@ -35,8 +35,16 @@ type Background struct {
 	Workspace       string
 	RoomRole        string
 	ParticipantRole string
+	RoleOverlays    []RoleOverlay // of the participant; they belong to the role, before the room's overlays
 	Memory          string
 	Summary         string
+}
+
+// RoleOverlay is an overlay that comes with a participant's role.
+type RoleOverlay struct {
+	ID   contracts.OverlayID
+	Hash string
+	Body string
 }
 
 // Document is a text that a person hands along: material, never an instruction.
@@ -101,8 +109,15 @@ func ComposeTurn(t Turn) TurnPlan {
 	p.layer(LayerNative, contracts.EscapeMarkers(b.Native))
 	p.layer(LayerAuthority, framed("authority_memory", b.Authority))
 	p.layer(LayerWorkspace, framed("workspace_instructions", b.Workspace))
-	p.layer(LayerRole, paragraphs(framed("room_role", b.RoomRole), framed("participant_role", b.ParticipantRole)))
-	p.layer(LayerOverlays, overlaySection(p.Applied))
+	roles := []string{framed("room_role", b.RoomRole), framed("participant_role", b.ParticipantRole)}
+	if len(b.RoleOverlays) > 0 { // said once, where the first overlay stands
+		roles = append(roles, RoutingDirective)
+	}
+	for _, o := range b.RoleOverlays {
+		roles = append(roles, contracts.OverlayFrame(o.ID, o.Hash, o.Body))
+	}
+	p.layer(LayerRole, paragraphs(roles...))
+	p.layer(LayerOverlays, overlaySection(p.Applied, len(b.RoleOverlays) == 0))
 	memory, summary := framed("memory", b.Memory), framed("summary", b.Summary)
 	if memory != "" {
 		memory = paragraphs(memoryRule, memory)
@@ -175,11 +190,14 @@ func (p *TurnPlan) apply(packet contracts.OverlayPromptPacket) {
 }
 
 // overlaySection is the same text for the same blocks, turn after turn.
-func overlaySection(blocks []contracts.OverlayPromptBlock) string {
+func overlaySection(blocks []contracts.OverlayPromptBlock, directive bool) string {
 	if len(blocks) == 0 {
 		return ""
 	}
-	texts := []string{RoutingDirective}
+	var texts []string
+	if directive {
+		texts = append(texts, RoutingDirective)
+	}
 	for _, b := range blocks {
 		texts = append(texts, contracts.OverlayFrame(b.OverlayID, b.BodyHash, b.Body))
 	}

@@ -72,6 +72,19 @@ func TestLayersStandInOrder(t *testing.T) {
 	if diff := cmp.Diff(say("question"), p.Messages); diff != "" {
 		t.Errorf("R-PKT-13 the conversation was changed (-want +got):\n%s", diff)
 	}
+	in.Background.RoleOverlays = []RoleOverlay{{"role-1", strings.Repeat("a", 64), "As the reviewer you ask."}}
+	p = ComposeTurn(in)
+	at = -1
+	for _, want := range []string{"p4rticipant", RoutingDirective, "id=role-1", "id=one", "id=two"} {
+		i := strings.Index(p.System, want)
+		if i <= at {
+			t.Errorf("R-ROM-01 %q stands at %d, after %d:\n%s", want, i, at, p.System)
+		}
+		at = i
+	}
+	if n := strings.Count(p.System, RoutingDirective); n != 1 {
+		t.Errorf("the directive stands %d times, want once", n)
+	}
 	in.Background, in.Packet = Background{}, nil
 	if p := ComposeTurn(in); p.System != "" || len(p.Layers) != 0 || p.AppliedHash != "" {
 		t.Errorf("a turn without anything around it got %+v", p)

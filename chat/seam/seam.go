@@ -70,10 +70,8 @@ func (c *Client) Notices(ctx context.Context, after uint64) (contracts.EventList
 
 // Packet gives what a turn is to be composed with.
 func (c *Client) Packet(ctx context.Context, q chat.PacketQuery) (contracts.OverlayPromptPacket, error) {
-	v := url.Values{
-		"workspace_id": {q.Session.WorkspaceID}, "surface_kind": {string(q.Session.SurfaceKind)}, "surface_id": {q.Session.SurfaceID},
-		"turn_id": {q.TurnID},
-	}
+	v := session(q.Session)
+	v.Set("turn_id", q.TurnID)
 	set := func(name, value string) {
 		if value != "" {
 			v.Set(name, value)
@@ -103,6 +101,15 @@ func (c *Client) Plan(ctx context.Context, id contracts.UUID) (contracts.Overlay
 	return call[contracts.OverlayReanswerPlan](ctx, c, http.MethodGet, "reanswer-plans/"+url.PathEscape(string(id)), nil, nil)
 }
 
+// Room gives the roles of a room and of who takes part in it.
+func (c *Client) Room(ctx context.Context, key contracts.OverlaySessionKey) (contracts.RoomState, error) {
+	return call[contracts.RoomState](ctx, c, http.MethodGet, "room-state", session(key), nil)
+}
+
+func session(key contracts.OverlaySessionKey) url.Values {
+	return url.Values{"workspace_id": {key.WorkspaceID}, "surface_kind": {string(key.SurfaceKind)}, "surface_id": {key.SurfaceID}}
+}
+
 // SessionOf says which session a presented key names, by the key's hash.
 func (c *Client) SessionOf(ctx context.Context, sha256Hex string) (contracts.SessionAPIKeyOwner, error) {
 	return call[contracts.SessionAPIKeyOwner](ctx, c, http.MethodPost, "session-keys/resolve", nil, contracts.SessionAPIKeyLookup{KeySHA256: sha256Hex})
@@ -120,8 +127,7 @@ func (c *Client) Truth(ctx context.Context, t contracts.OverlayRuntimeTruthSumma
 	if fault.Of(err) != fault.NotFound || t.ReanswerPlanID != "" {
 		return err
 	}
-	v := url.Values{"workspace_id": {t.SessionKey.WorkspaceID}, "surface_kind": {string(t.SessionKey.SurfaceKind)}, "surface_id": {t.SessionKey.SurfaceID}}
-	if _, err := call[json.RawMessage](ctx, c, http.MethodGet, "brief-facts", v, nil); err != nil {
+	if _, err := call[json.RawMessage](ctx, c, http.MethodGet, "brief-facts", session(t.SessionKey), nil); err != nil {
 		return err
 	}
 	_, err = call[json.RawMessage](ctx, c, http.MethodPost, "runtime-truth", nil, t)
