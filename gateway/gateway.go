@@ -209,7 +209,9 @@ func methodTimeout(r Role) time.Duration {
 		return 4 * time.Minute
 	case RoleCritic:
 		return 3 * time.Minute
-	default: // chat, task
+	case RoleChat: // a person watches; silence has limits of its own
+		return 10 * time.Minute
+	default: // task
 		return 2 * time.Minute
 	}
 }

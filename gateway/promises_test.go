@@ -65,7 +65,7 @@ func sumOf(t *testing.T, reg *prometheus.Registry, name string, labels []string)
 // deadline of its own within it.
 func TestEveryRoleHasItsOwnTime(t *testing.T) {
 	want := map[gateway.Role]time.Duration{
-		gateway.RoleChat: 2 * time.Minute, gateway.RoleRewrite: 90 * time.Second, gateway.RoleCritic: 3 * time.Minute,
+		gateway.RoleChat: 10 * time.Minute, gateway.RoleRewrite: 90 * time.Second, gateway.RoleCritic: 3 * time.Minute,
 		gateway.RoleJudge: 90 * time.Second, gateway.RoleTask: 2 * time.Minute, gateway.RoleMeta: 4 * time.Minute,
 	}
 	for _, role := range gateway.Roles() {
