@@ -84,6 +84,13 @@ func (c *call) adjust(l *lane, req Request) (Request, []string) {
 		req.Reasoning = declared
 		adjusted = append(adjusted, string(ParamReasoning))
 	}
+	if l.Profile.ColdReasoning && req.Reasoning.above(ReasoningOff) {
+		for _, p := range []Parameter{ParamTemperature, ParamTopP} {
+			if req.drop(p) {
+				adjusted = append(adjusted, string(p))
+			}
+		}
+	}
 	return req, adjusted
 }
 

@@ -95,6 +95,7 @@ type Profile struct {
 	KeyHeader      string // header that holds the bare key; empty: Authorization with Bearer
 	Developer      bool   // knows messages of a developer; to others they go as the system's
 	Preamble       int64  // tokens that the server adds to a request with tools or a schema, at most
+	ColdReasoning  bool   // takes temperature and top_p only while it does not reason
 	ThinkingBudget bool   // reasoning is bounded by a number of tokens and not by an effort
 
 	rules     []rule // looked at before the common ones
@@ -164,7 +165,7 @@ func Profiles() []Profile {
 // otherProfiles gives the profiles of the other protocols.
 func otherProfiles() []Profile {
 	messages := []Parameter{ParamTemperature, ParamStop, ParamResponseFormat, ParamTopP, ParamParallelTools, ParamStreamUsage, ParamTools}
-	anthropic := Profile{Name: ProfileAnthropic, Protocol: ProtocolAnthropic, Takes: messages, KeyHeader: "X-Api-Key", Preamble: 1000, rules: []rule{
+	anthropic := Profile{Name: ProfileAnthropic, Protocol: ProtocolAnthropic, Takes: messages, KeyHeader: "X-Api-Key", Preamble: 1000, ColdReasoning: true, rules: []rule{
 		{class: ClassContextOverflow, where: not429, phrases: []string{"exceed context limit"}},
 		{class: ClassProviderQuota, where: any4xx5xx, phrases: []string{"specified api usage limits"}},
 		{class: ClassContentFilter, where: any4xx5xx, phrases: []string{"content filtering policy"}},
@@ -173,7 +174,7 @@ func otherProfiles() []Profile {
 	budget := anthropic
 	budget.Name, budget.ThinkingBudget = "anthropic-budget", true
 	return []Profile{anthropic, budget, {
-		Name: ProfileResponses, Protocol: ProtocolResponses, Developer: true,
+		Name: ProfileResponses, Protocol: ProtocolResponses, Developer: true, ColdReasoning: true,
 		Takes: []Parameter{ParamTemperature, ParamResponseFormat, ParamTopP, ParamParallelTools, ParamStreamUsage, ParamTools, ParamJSONObject},
 		rules: []rule{
 			{class: ClassContextOverflow, where: is(http.StatusTooManyRequests), phrases: []string{"must be reduced in order to run"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +63,39 @@ func TestWhatAProviderSaysOfRetrying(t *testing.T) {
 				t.Errorf("R-GWR-12 status %d, x-should-retry %q: error %v after %d calls, want %d", c.status, c.says, err, a.n, c.calls)
 			}
 		})
+	}
+}
+
+// R-GWP-02, R-GWP-05: what steers the next word is not sent to a model that
+// reasons first and takes it only when it does not; that it was removed is in the
+// row.
+func TestNoSamplingBesidesReasoning(t *testing.T) {
+	for _, c := range []struct {
+		protocol gateway.Protocol
+		effort   gateway.Reasoning
+		adjusted []string
+	}{
+		{gateway.ProtocolAnthropic, gateway.ReasoningHigh, []string{"temperature", "top_p"}},
+		{gateway.ProtocolResponses, gateway.ReasoningHigh, []string{"temperature", "top_p"}},
+		{gateway.ProtocolAnthropic, gateway.ReasoningOff, nil},
+		{gateway.ProtocolOpenAI, gateway.ReasoningHigh, nil},
+	} {
+		m := model("one", gateway.RoleJudge)
+		m.Protocol, m.Reasoning = c.protocol, reasons(c.effort, m.Model)
+		a, rows := answering("hi"), make(gateway.RowChan, 1)
+		g, err := gateway.New(gateway.Config{Models: []gateway.ModelConfig{m}, Rows: rows, Adapters: map[gateway.Protocol]gateway.Adapter{c.protocol: a}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := ask(gateway.RoleJudge)
+		req.Temperature, req.TopP = usd(0.5), usd(0.5)
+		if _, err := g.Do(t.Context(), req, gateway.Unlimited()); err != nil {
+			t.Fatal(err)
+		}
+		sent := a.calls[0].Request
+		if row := <-rows; !slices.Equal(row.Adjusted, c.adjusted) || (sent.Temperature == nil) != (c.adjusted != nil) || (sent.TopP == nil) != (c.adjusted != nil) {
+			t.Errorf("R-GWP-02 %s with effort %s: temperature sent %t, top_p sent %t, the row says %v removed; want %v", c.protocol, c.effort, sent.Temperature != nil, sent.TopP != nil, row.Adjusted, c.adjusted)
+		}
 	}
 }
 

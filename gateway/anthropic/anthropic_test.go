@@ -216,16 +216,20 @@ func TestReasoningOnTheWire(t *testing.T) {
 		{"anthropic-budget", gateway.ReasoningHigh, 900, nil, `{"type":"disabled"}`, nil},
 		{"anthropic", gateway.ReasoningHigh, 9000, tools, `{"type":"disabled"}`, nil},
 		{"anthropic", gateway.ReasoningHigh, 9000, remembered, `{"type":"adaptive"}`, "high"},
+		{"anthropic forced", gateway.ReasoningHigh, 9000, remembered, `{"type":"disabled"}`, nil},
 	} {
 		s := whole(message(`{"type":"text","text":"hi"}`, `"end_turn"`, told))
 		in := call(t)
 		in.Target = target(t, func(m *gateway.ModelConfig) {
-			m.Profile, m.Limits.MaxOutputTokens = c.profile, 10000
+			m.Profile, m.Limits.MaxOutputTokens = strings.TrimSuffix(c.profile, " forced"), 10000
 			m.Reasoning = &gateway.ReasoningConfig{Effort: "high", MaxTokens: 2000, LatencySeconds: 60, MaxCostUSD: 1, Evaluation: "e", EvaluatedModel: m.Model, Evaluated: "high"}
 		})
 		if in.Request.Reasoning, in.Request.MaxTokens = c.effort, c.cap; c.messages != nil {
 			in.Request.Messages = c.messages
 			offering(&in)
+		}
+		if strings.HasSuffix(c.profile, " forced") {
+			in.Request.ToolChoice = "f"
 		}
 		if _, err := s.adapter().Complete(t.Context(), in); err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/elnor/promptlab/gateway"
@@ -214,13 +215,14 @@ func choice(r gateway.Request) *toolChoice {
 }
 
 // think gives how a request says how much to reason. One that answers tools
-// without the thinking that asked for them would be refused with thinking on.
+// without the thinking that asked for them would be refused with thinking on, and
+// so would one that must call a tool.
 func think(call gateway.Call) (*thinking, string) {
 	r, t := call.Request, call.Target
 	switch {
 	case r.Reasoning == "":
 		return nil, ""
-	case r.Reasoning == gateway.ReasoningOff, forgot(r.Messages):
+	case r.Reasoning == gateway.ReasoningOff, forgot(r.Messages), forced(r):
 		return &thinking{Type: "disabled"}, ""
 	case !t.Profile.ThinkingBudget:
 		return &thinking{Type: "adaptive"}, string(r.Reasoning)
@@ -230,6 +232,10 @@ func think(call gateway.Call) (*thinking, string) {
 		return &thinking{Type: "disabled"}, ""
 	}
 	return &thinking{Type: "enabled", Budget: budget}, ""
+}
+
+func forced(r gateway.Request) bool {
+	return len(r.Tools) > 0 && !slices.Contains([]string{"", gateway.ToolsAuto, gateway.ToolsNone}, r.ToolChoice)
 }
 
 func forgot(messages []gateway.Message) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/elnor/promptlab/gateway"
+	"github.com/elnor/promptlab/gateway/anthropic"
 )
 
 // heard is what a consumer got.
@@ -186,14 +187,15 @@ func TestAConsumerThatHasEnough(t *testing.T) {
 
 // What is kept of an answer has a bound, shown or not.
 func TestAnEndlessAnswer(t *testing.T) {
-	big := strings.Repeat("x", 500<<10)
+	big := strings.Repeat("x", 10<<10)
 	for name, p := range map[string]string{"text": text(0, big), "signatures": piece(1, "signature_delta", "signature", big)} {
 		in := []string{begun, open(0, `{"type":"text"}`), open(1, `{"type":"thinking","thinking":"h"}`)}
 		for range 20 {
 			in = append(in, p)
 		}
 		s := streamed(events(append(in, ended("end_turn"), stop)...))
-		_, err := s.adapter().Stream(t.Context(), call(t), func(gateway.Event) error { return nil })
+		a := anthropic.New(anthropic.Config{Transport: s, MaxResponse: 100 << 10})
+		_, err := a.Stream(t.Context(), call(t), func(gateway.Event) error { return nil })
 		if e := as(err); e == nil || e.Reason != "answer_too_large" {
 			t.Errorf("%s: error %v, want answer_too_large", name, err)
 		}
