@@ -298,6 +298,9 @@ func (r *clientRig) cutStream(t *testing.T, c *sdk, thread string) {
 }
 
 func (r *clientRig) leaves(t *testing.T, c *sdk, thread string) {
+	for len(r.up.gone) > 0 {
+		<-r.up.gone // of others
+	}
 	r.up.play("hold")
 	c.do(t, r.as("leave", thread, c.params("fast", "q"))).ok(t)
 	select {

@@ -45,6 +45,11 @@ func (m receivedMessage) text() string {
 	return s
 }
 
+// String shows a message in failures.
+func (m receivedMessage) String() string {
+	return fmt.Sprintf("%s: %s %v %s", m.Role, m.Content, m.ToolCalls, m.ToolCallID)
+}
+
 func newUpstream() *upstream {
 	return &upstream{piece: "words", gone: make(chan struct{}, 16), wait: make(chan struct{}, 16), onward: make(chan struct{})}
 }
