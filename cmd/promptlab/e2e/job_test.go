@@ -99,6 +99,23 @@ func TestJobOverSeparateProcesses(t *testing.T) {
 	t.Run("R-GWV-02 the model's key is in no file and no log", func(t *testing.T) {
 		s.scan(t, modelKey)
 	})
+	t.Run("R-GWV-02 no log holds a text", func(t *testing.T) {
+		logs, err := filepath.Glob(filepath.Join(s.dir, "*.log"))
+		if err != nil || len(logs) < 2 {
+			t.Fatalf("logs %v, %v", logs, err)
+		}
+		for _, p := range logs {
+			b, err := os.ReadFile(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range []string{"Prefer plain words", "main worry"} {
+				if bytes.Contains(b, []byte(text)) {
+					t.Errorf("%s holds %q", filepath.Base(p), text)
+				}
+			}
+		}
+	})
 	t.Run("R-SYS-03 R-GWV-02 Redis never held a text or a key", func(t *testing.T) {
 		out, err := s.redisCLI("--scan")
 		if err != nil {
