@@ -7,7 +7,6 @@
 package anthropic
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -88,7 +87,7 @@ func (a *Adapter) Stream(ctx context.Context, call gateway.Call, emit func(gatew
 	defer res.Close()
 	s := &stream{Assembly: wire.NewAssembly(call, a.client.MaxResponse(), emit), res: res}
 	reply := gateway.Reply{}
-	if err = s.read(); err == nil {
+	if err = res.Follow(s.Assembly, s.event); err == nil {
 		reply, err = s.reply()
 	}
 	reply.ServedModel = s.message.Model
@@ -117,36 +116,13 @@ type event struct {
 	Usage   json.RawMessage `json:"usage"`
 }
 
-func (s *stream) read() error {
-	for e, err := range s.res.Events() {
-		if err != nil {
-			return err
-		}
-		if err := s.event(e); err != nil {
-			return err
-		}
-		if s.Ended() {
-			return nil
-		}
-	}
-	return s.res.Truncated()
-}
-
 func (s *stream) event(e wire.Event) error {
 	if e.Type == "error" || gateway.HasError(e.Data) {
 		return s.res.Fail(e.Data) // typed by its words: the status was sent before
 	}
 	var in event
-	switch data := bytes.TrimSpace(e.Data); {
-	case len(data) == 0:
-		return nil
-	case json.Unmarshal(data, &in) == nil:
-	case bytes.HasPrefix(data, []byte("{")): // a piece that is lost would leave a hole in the answer
-		s.res.Skip()
-		return wire.Malformed("event")
-	default:
-		s.res.Skip()
-		return nil
+	if there, err := s.res.Decode(e, &in); !there {
+		return err
 	}
 	switch in.Type {
 	case "message_start":

@@ -9,7 +9,6 @@
 package responses
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -86,7 +85,7 @@ func (a *Adapter) Stream(ctx context.Context, call gateway.Call, emit func(gatew
 	}
 	defer res.Close()
 	s := newStream(call, a.client.MaxResponse(), emit, res)
-	err = s.read()
+	err = res.Follow(s.Assembly, s.event)
 	reply := gateway.Reply{Usage: s.usage} // told with the end, also of an answer that failed
 	if err == nil {
 		reply, err = s.reply()
@@ -128,36 +127,14 @@ type event struct {
 	Response json.RawMessage `json:"response"`
 }
 
-func (s *stream) read() error {
-	for e, err := range s.res.Events() {
-		if err != nil {
-			return err
-		}
-		if err := s.event(e); err != nil {
-			return err
-		}
-		if s.Ended() {
-			return nil
-		}
-	}
-	return s.res.Truncated()
-}
-
 func (s *stream) event(e wire.Event) error {
 	var in event
-	data := bytes.TrimSpace(e.Data)
-	broken := json.Unmarshal(data, &in) != nil
+	there, err := s.res.Decode(e, &in)
 	switch {
-	case e.Type == "error", in.Type == "error", gateway.HasError(data):
-		return s.res.Fail(data)
-	case len(data) == 0:
-		return nil
-	case broken && bytes.HasPrefix(data, []byte("{")): // a piece that is lost would leave a hole in the answer
-		s.res.Skip()
-		return wire.Malformed("event")
-	case broken:
-		s.res.Skip()
-		return nil
+	case e.Type == "error", in.Type == "error", gateway.HasError(e.Data):
+		return s.res.Fail(e.Data)
+	case !there:
+		return err
 	}
 	switch in.Type {
 	case "response.created":

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bytes"
+	"encoding/json"
 	"io"
 	"iter"
 	"mime"
@@ -109,6 +111,41 @@ func (r *Response) Events() iter.Seq2[Event, error] {
 				return
 			}
 		}
+	}
+}
+
+// Follow reads events until the answer has ended; a stream that stops before is
+// cut.
+func (r *Response) Follow(a *Assembly, take func(Event) error) error {
+	for e, err := range r.Events() {
+		if err != nil {
+			return err
+		}
+		if err := take(e); err != nil {
+			return err
+		}
+		if a.Ended() {
+			return nil
+		}
+	}
+	return r.Truncated()
+}
+
+// Decode reads the document of an event. There is none in a keep-alive of
+// somebody's own making, which is counted; half a document is an error, because a
+// piece that is lost would leave a hole in the answer.
+func (r *Response) Decode(e Event, into any) (there bool, err error) {
+	switch data := bytes.TrimSpace(e.Data); {
+	case len(data) == 0:
+		return false, nil
+	case json.Unmarshal(data, into) == nil:
+		return true, nil
+	case bytes.HasPrefix(data, []byte("{")):
+		r.Skip()
+		return false, Malformed("event")
+	default:
+		r.Skip()
+		return false, nil
 	}
 }
 
