@@ -27,6 +27,7 @@ func TestBench(t *testing.T) {
 		{"packet", packet},
 		{"commit", commit},
 		{"gateway", gatewayRow},
+		{"gateway-cpu", gatewayPeer},
 		{"jobs", jobs},
 		{"optimizer", optimizer},
 		{"evidence", evidenceRow},
