@@ -124,6 +124,7 @@ func (s *Server) Heard() <-chan struct{} { return s.outbox.heard }
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", s.asking("/v1/chat/completions", completions{}))
+	mux.HandleFunc("POST /v1/responses", s.asking("/v1/responses", responses{}))
 	mux.HandleFunc("POST /v1/messages", s.asking("/v1/messages", messages{}))
 	mux.HandleFunc("GET /v1/models", s.guarded("/v1/models", s.models))
 	mux.HandleFunc("GET /v1/models/{id...}", s.guarded("/v1/models/{id}", s.model))

@@ -250,7 +250,7 @@ func withoutNulls(body []byte) ([]byte, error) {
 	if err := json.Unmarshal(body, &top); err != nil {
 		return nil, err //nolint:wrapcheck // replaced by the caller
 	}
-	clean(top, "messages", "tools", "tool_calls", "function", "stream_options", "response_format", "json_schema", "promptlab", "content", "image_url", "context", "documents", "tool_choice", "source")
+	clean(top, "messages", "tools", "tool_calls", "function", "stream_options", "response_format", "json_schema", "promptlab", "content", "image_url", "context", "documents", "tool_choice", "source", "input", "text", "format", "reasoning")
 	return json.Marshal(top)
 }
 
