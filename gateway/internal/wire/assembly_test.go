@@ -73,8 +73,10 @@ func TestAnAnswerIsItsPieces(t *testing.T) {
 			}
 		}
 		a.Speak()
-		if a.End() != nil || a.End() != nil || finished != 1 || !a.Ended() {
-			t.Fatalf("the end was told %d times", finished)
+		for range 2 {
+			if err := a.End(); err != nil || finished != 1 || !a.Ended() {
+				t.Fatalf("the end was told %d times, error %v", finished, err)
+			}
 		}
 		r, err := a.Reply(gateway.FinishStop, gateway.Usage{Known: true, Input: 1, Output: 1})
 		if err != nil || int64(heard) > most || r.Reasoning != strings.TrimSpace(reasoning) || r.Refusal != refusal || len(r.ToolCalls) != len(calls) && r.Finish == gateway.FinishToolCalls {
