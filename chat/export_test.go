@@ -26,8 +26,8 @@ func NewOutbox(l Ledger, rows *Rows, timeout time.Duration, log *slog.Logger, re
 }
 
 // Tell is for the tests.
-func (o Outbox) Tell(ctx context.Context, t contracts.OverlayRuntimeTruthSummary) {
-	o.tell(ctx, word{truth: &t})
+func (o Outbox) Tell(ctx context.Context, t contracts.OverlayRuntimeTruthSummary) bool {
+	return o.tell(ctx, word{truth: &t})
 }
 
 // Run is for the tests.

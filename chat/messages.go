@@ -35,6 +35,12 @@ type messagesRequest struct {
 	ServiceTier any `json:"service_tier,omitempty"`
 	Thinking    any `json:"thinking,omitempty"`
 	TopK        any `json:"top_k,omitempty"`
+
+	CacheControl  any `json:"cache_control,omitempty"`
+	Diagnostics   any `json:"diagnostics,omitempty"`
+	Speed         any `json:"speed,omitempty"`
+	UserProfileID any `json:"user_profile_id,omitempty"`
+	WorkspaceID   any `json:"workspace_id,omitempty"` // of an account at the provider
 }
 
 type blockMessage struct {
@@ -48,6 +54,7 @@ type blockTool struct {
 	Description  string `json:"description,omitempty"`
 	InputSchema  any    `json:"input_schema"`
 	CacheControl any    `json:"cache_control,omitempty"`
+	Eager        any    `json:"eager_input_streaming,omitempty"` // not used: calls are told when they are whole
 	Strict       *bool  `json:"strict,omitempty"`
 }
 
@@ -110,7 +117,10 @@ func (messages) parse(body []byte) (*request, error) {
 	if in.OutputConfig != nil && in.OutputConfig.Effort != nil {
 		out.ignored = append(out.ignored, "output_config.effort")
 	}
-	for name, v := range map[string]any{"metadata": in.Metadata, "service_tier": in.ServiceTier, "thinking": in.Thinking, "top_k": in.TopK} {
+	for name, v := range map[string]any{
+		"metadata": in.Metadata, "service_tier": in.ServiceTier, "thinking": in.Thinking, "top_k": in.TopK, "cache_control": in.CacheControl,
+		"diagnostics": in.Diagnostics, "speed": in.Speed, "user_profile_id": in.UserProfileID, "workspace_id": in.WorkspaceID,
+	} {
 		if v != nil {
 			out.ignored = append(out.ignored, name)
 		}
@@ -188,7 +198,11 @@ func (c *checker) blocks(at string, m blockMessage) []gateway.Message {
 		case kind == "tool_result" && m.Role == "user":
 			id, _ := b["tool_use_id"].(string)
 			c.require(id != "", here+".tool_use_id", "required", "is missing")
-			out = append(out, gateway.Message{Role: gateway.SpeakerTool, ToolCallID: id, Content: c.systemTextAt(here+".content", b["content"])})
+			text := c.systemTextAt(here+".content", b["content"])
+			if failed, _ := b["is_error"].(bool); failed { // other protocols have no word for it
+				text = "The tool failed: " + text
+			}
+			out = append(out, gateway.Message{Role: gateway.SpeakerTool, ToolCallID: id, Content: text})
 		case kind == "thinking" || kind == "redacted_thinking": // of an earlier answer; nothing of it is used
 		default:
 			c.require(false, here+".type", "enum", "must be text, image, tool_use or tool_result, as the role allows; hand documents along in promptlab.documents")

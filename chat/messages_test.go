@@ -17,23 +17,23 @@ import (
 func TestMessagesDialect(t *testing.T) {
 	r := newRig(t)
 	r.activate("t", "o-a")
-	body := `{"model":"fast","max_tokens":90,"system":[{"type":"text","text":"S","cache_control":{"type":"ephemeral"}}],"stop_sequences":["END"],"metadata":{"user_id":"u"},"messages":[
+	body := `{"model":"fast","max_tokens":90,"system":[{"type":"text","text":"S","cache_control":{"type":"ephemeral"}}],"stop_sequences":["END"],"metadata":{"user_id":"u"},"cache_control":{"type":"ephemeral"},"speed":"fast","messages":[
 		{"role":"user","content":"first"},
 		{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"let me look"},{"type":"tool_use","id":"c1","name":"look","input":{"b":1}}]},
-		{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"found"}]},{"type":"text","text":"and now?"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}],
+		{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":[{"type":"text","text":"nothing there"}]},{"type":"text","text":"and now?"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}],
 		"tools":[{"name":"look","input_schema":{"type":"object","properties":{"z":{},"a":{}}}}],"tool_choice":{"type":"tool","name":"look","disable_parallel_tool_use":true}}`
 	r.model.says(func(context.Context, gateway.Call, func(gateway.Event) error) (gateway.Reply, error) {
 		return gateway.Reply{Text: "Fine.", ToolCalls: []gateway.ToolCall{{ID: "c2", Name: "look", Arguments: `{"a":1}`}}, Finish: gateway.FinishToolCalls, Usage: gateway.Usage{Known: true, Input: 5, Output: 2, CacheRead: 3}}, nil
 	})
 	a := r.do("POST", "/v1/messages", body, "Authorization", "", "X-Api-Key", userToken, "X-PromptLab-Session", key("t").Token())
-	if a.status != 200 || a.header.Get("X-PromptLab-Applied") != "o-a" || a.header.Get("X-PromptLab-Ignored") != "metadata" {
+	if a.status != 200 || a.header.Get("X-PromptLab-Applied") != "o-a" || a.header.Get("X-PromptLab-Ignored") != "cache_control,metadata,speed" {
 		t.Fatalf("got %d %v %s", a.status, a.header, a.body)
 	}
 	sent := r.model.last(t)
 	if got := roles(sent.Messages); got != "system user assistant tool user" {
 		t.Errorf("roles %q", got)
 	}
-	if m := sent.Messages; !strings.HasPrefix(m[0].Content, "S\n\n") || m[2].ToolCalls[0].Arguments != `{"b":1}` || m[3].Content != "found" || m[3].ToolCallID != "c1" || m[4].Parts[1].ImageURL != "data:image/png;base64,AAAA" {
+	if m := sent.Messages; !strings.HasPrefix(m[0].Content, "S\n\n") || m[2].ToolCalls[0].Arguments != `{"b":1}` || m[3].Content != "The tool failed: nothing there" || m[3].ToolCallID != "c1" || m[4].Parts[1].ImageURL != "data:image/png;base64,AAAA" {
 		t.Errorf("messages %+v", m)
 	}
 	if sent.ToolChoice != "look" || *sent.ParallelToolCalls || string(sent.Tools[0].Parameters) != `{"type":"object","properties":{"z":{},"a":{}}}` || sent.MaxTokens != 90 || sent.Stop[0] != "END" {

@@ -78,8 +78,7 @@ type outbox struct {
 	heard   chan struct{} // closed when EC has answered once
 
 	mu      sync.Mutex
-	waiting []word
-	busy    bool // somebody delivers what waits
+	waiting []word // the first one stays until it is delivered
 }
 
 func newOutbox(l Ledger, rows *Rows, timeout time.Duration, log *slog.Logger, m meters) *outbox {
@@ -90,7 +89,7 @@ func newOutbox(l Ledger, rows *Rows, timeout time.Duration, log *slog.Logger, m 
 // away, they wait. It says whether EC has them.
 func (o *outbox) tell(ctx context.Context, words ...word) bool {
 	o.mu.Lock()
-	direct := len(o.waiting) == 0 && !o.busy
+	direct := len(o.waiting) == 0
 	o.mu.Unlock()
 	for direct && len(words) > 0 {
 		if !o.deliver(ctx, words[0]) {
@@ -141,14 +140,6 @@ func (o *outbox) deliver(ctx context.Context, w word) bool {
 
 // drain delivers what waits, in order, until something cannot be.
 func (o *outbox) drain(ctx context.Context) {
-	o.mu.Lock()
-	o.busy = true
-	o.mu.Unlock()
-	defer func() {
-		o.mu.Lock()
-		o.busy = false
-		o.mu.Unlock()
-	}()
 	for ctx.Err() == nil {
 		o.mu.Lock()
 		if len(o.waiting) == 0 {

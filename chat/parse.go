@@ -66,7 +66,7 @@ func ignored(in completionRequest) []string {
 	var out []string
 	for name, v := range map[string]any{
 		"user": in.User, "store": in.Store, "metadata": in.Metadata, "service_tier": in.ServiceTier, "safety_identifier": in.SafetyIdentifier,
-		"prompt_cache_key": in.PromptCacheKey, "prompt_cache_retention": in.PromptCacheRetention, "verbosity": in.Verbosity,
+		"prompt_cache_key": in.PromptCacheKey, "prompt_cache_retention": in.PromptCacheRetention, "prompt_cache_options": in.PromptCacheOptions, "verbosity": in.Verbosity,
 	} {
 		if v != nil {
 			out = append(out, name)

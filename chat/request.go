@@ -40,6 +40,7 @@ type completionRequest struct {
 	SafetyIdentifier     any `json:"safety_identifier,omitempty"`
 	PromptCacheKey       any `json:"prompt_cache_key,omitempty"`
 	PromptCacheRetention any `json:"prompt_cache_retention,omitempty"`
+	PromptCacheOptions   any `json:"prompt_cache_options,omitempty"`
 	Verbosity            any `json:"verbosity,omitempty"`
 }
 

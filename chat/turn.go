@@ -65,7 +65,7 @@ func (s *Server) equip(ctx context.Context, t *turn) error {
 	there := err == nil || !isAway(err)
 	n := need{key: t.key, turn: t.identity.turn, revision: ext.Revision, plan: ext.PlanID}
 	if there {
-		there = s.announce(ctx, t, &n)
+		s.announce(ctx, t, &n)
 	}
 	if o := ext.Override; o != nil && o.Mode != contracts.OverrideNone {
 		n.override = &contracts.OverlayDispatchOverride{Mode: o.Mode, OverlayIDs: o.OverlayIDs, ClearAfterDispatch: true}
@@ -151,8 +151,9 @@ func (t *turn) background(native string) prompt.Background {
 }
 
 // announce tells EC what happened to the session since the last turn, so that
-// the packet of this one carries the reason. It says whether EC is there.
-func (s *Server) announce(ctx context.Context, t *turn, n *need) bool {
+// the packet of this one carries the reason. Where other words wait before
+// these, a later one does: that is no reason to go without overlays.
+func (s *Server) announce(ctx context.Context, t *turn, n *need) {
 	var words []word
 	event := func(kind contracts.OverlayRefreshReason) {
 		words = append(words, word{report: &contracts.OverlaySessionEvent{SessionKey: t.key, EventKind: kind, TurnID: t.identity.turn}})
@@ -166,7 +167,9 @@ func (s *Server) announce(ctx context.Context, t *turn, n *need) bool {
 		event(contracts.RefreshModelSwitch)
 		n.switched = true
 	}
-	return len(words) == 0 || s.outbox.tell(ctx, words...)
+	if len(words) > 0 {
+		s.outbox.tell(ctx, words...)
+	}
 }
 
 func (t *turn) modelName() string { return t.target.Provider + "/" + t.target.Model }
