@@ -28,6 +28,7 @@ func TestBench(t *testing.T) {
 		{"commit", commit},
 		{"gateway", gatewayRow},
 		{"gateway-cpu", gatewayPeer},
+		{"chat", chatRow},
 		{"jobs", jobs},
 		{"optimizer", optimizer},
 		{"evidence", evidenceRow},

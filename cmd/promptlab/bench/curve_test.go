@@ -95,7 +95,7 @@ func packetCost(t *testing.T, s *server, n size) float64 {
 	turn := make([]int, 16) // each client's own
 	one := func(who int) error {
 		turn[who]++
-		k := chat((who*97 + turn[who]*31) % min(n.sessions, 200))
+		k := chatKey((who*97 + turn[who]*31) % min(n.sessions, 200))
 		q := url.Values{"workspace_id": {k.WorkspaceID}, "surface_kind": {string(k.SurfaceKind)}, "surface_id": {k.SurfaceID}}
 		_, _, err := seam.get("/internal/doc17/overlay-packet?"+q.Encode(), "")
 		return err

@@ -29,8 +29,8 @@ func words() []string {
 
 func styleID(i int) contracts.OverlayID { return contracts.OverlayID(fmt.Sprintf("style-%05d", i)) }
 
-// chat names a session of the bench.
-func chat(i int) contracts.OverlaySessionKey {
+// chatKey names a session of the bench.
+func chatKey(i int) contracts.OverlaySessionKey {
 	k, err := contracts.OverlaySessionKey{
 		WorkspaceID: fmt.Sprintf("team-%d", i%40), SurfaceKind: contracts.SurfaceChat, SurfaceID: fmt.Sprintf("thread-%06d", i),
 	}.Canonical("")
@@ -67,9 +67,9 @@ func fill(t *testing.T, dir string, n size) {
 	}
 	for i := range n.sessions {
 		for j := range 3 {
-			f.do(ec.RoleUser, ec.ActivateOverlay{Key: chat(i), OverlayID: styleID((i*3 + j*7) % n.overlays), Source: contracts.FromManual})
+			f.do(ec.RoleUser, ec.ActivateOverlay{Key: chatKey(i), OverlayID: styleID((i*3 + j*7) % n.overlays), Source: contracts.FromManual})
 		}
-		f.do(ec.RoleSeam, ec.BuildPacket{Key: chat(i)})
+		f.do(ec.RoleSeam, ec.BuildPacket{Key: chatKey(i)})
 		f.flush()
 	}
 	for _, l := range f.lines {

@@ -93,15 +93,6 @@ func (n *nginx) cpu(t *testing.T) time.Duration {
 	return time.Duration(user+system) * time.Second / 100 // clock ticks, which Linux tells in hundredths
 }
 
-func ownCPU(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 const upstreamBlock = `server { listen ADDRESS; location / { default_type application/json; return 200 '` + completion + `'; } }`
 
 // gatewayPeer: what the chain adds to a call against what nginx adds as a proxy,
@@ -150,12 +141,12 @@ server { listen ADDRESS; location / { proxy_pass http://up; proxy_http_version 1
 			t.Fatal(err)
 		}
 		peerCPU := proxy.cpu(t) - before
-		before = ownCPU(t)
+		used := processorTime()
 		own, _, err := crowd(at16, span, through)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ownUsed := ownCPU(t) - before
+		ownUsed := processorTime() - used
 		if i == 0 {
 			continue // connections
 		}
