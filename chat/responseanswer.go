@@ -156,7 +156,10 @@ func (p *responseParts) message() error {
 }
 
 func (p *responseParts) fail(e *apiError) {
-	_ = p.tell("error", map[string]any{"code": e.code, "message": e.message, "param": nil})
+	_ = p.tell("error", map[string]any{
+		"code": e.code, "message": e.message, "param": nil,
+		"error": map[string]any{"code": e.code, "message": e.message, "type": e.kind}, // which some clients look for alone
+	})
 }
 
 func (p *responseParts) end(r gateway.Response, n *note) error {

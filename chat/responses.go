@@ -93,13 +93,13 @@ func (responses) parse(body []byte) (*request, error) {
 		out.messages = append(out.messages, gateway.Message{Role: gateway.SpeakerSystem, Content: in.Instructions})
 	}
 	before := len(out.messages)
-	out.messages = append(out.messages, c.items(in.Input)...)
 	if in.PromptLab != nil {
 		out.ext = *in.PromptLab
-		c.require(len(out.ext.MessageIDs) == 0 || len(out.ext.MessageIDs) == len(out.messages)-before, "promptlab.message_ids", "count", "must name each item of input, or none")
 	}
-	if len(out.ext.MessageIDs) > 0 {
-		out.ids = append(make([]string, before), out.ext.MessageIDs...)
+	made, ids := c.items(in.Input, out.ext.MessageIDs)
+	out.messages = append(out.messages, made...)
+	if len(ids) > 0 {
+		out.ids = append(make([]string, before), ids...)
 	}
 	c.extension(out)
 	c.flatTools(in, body, &out.ask)
@@ -120,21 +120,33 @@ func (responses) parse(body []byte) (*request, error) {
 	return out, nil
 }
 
-// items makes our messages of the input: a text, or a list of items.
-func (c *checker) items(input any) []gateway.Message {
-	if text, ok := input.(string); ok {
-		return []gateway.Message{{Role: gateway.SpeakerUser, Content: text}}
-	}
+// items makes our messages of the input, a text or a list of items, and gives
+// their ids where the items have some. Calls belong to the assistant's message
+// before them, as in other protocols: it has the id of its first item.
+func (c *checker) items(input any, ids []string) (out []gateway.Message, of []string) {
 	list, ok := input.([]any)
+	if text, is := input.(string); is {
+		list, ok = []any{map[string]any{"role": "user", "content": text}}, true
+	}
 	c.require(ok && len(list) > 0, "input", "type", "must be a string or a list of items")
-	var out []gateway.Message
+	named := len(ids) > 0 && len(ids) == len(list)
+	c.require(len(ids) == 0 || named, "promptlab.message_ids", "count", "must name each item of input, or none")
 	for i, e := range list {
 		item, _ := e.(map[string]any)
-		if m, ok := c.item(fmt.Sprintf("input[%d]", i), item); ok {
+		m, ok := c.item(fmt.Sprintf("input[%d]", i), item)
+		last := len(out) - 1
+		switch {
+		case !ok:
+		case len(m.ToolCalls) > 0 && last >= 0 && out[last].Role == gateway.SpeakerAssistant:
+			out[last].ToolCalls = append(out[last].ToolCalls, m.ToolCalls...)
+		default:
 			out = append(out, m)
+			if named {
+				of = append(of, ids[i])
+			}
 		}
 	}
-	return out
+	return out, of
 }
 
 func (c *checker) item(at string, item map[string]any) (gateway.Message, bool) {

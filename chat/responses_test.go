@@ -18,12 +18,16 @@ func TestResponsesDialect(t *testing.T) {
 	r.activate("t", "o-a")
 	body := `{"model":"fast","instructions":"S","max_output_tokens":90,"reasoning":{"effort":"low","summary":null},"user":"u","input":[
 		{"role":"user","content":"first"},
+		{"role":"assistant","content":"let me look"},
 		{"type":"reasoning","summary":[]},
 		{"type":"function_call","call_id":"c1","name":"look","arguments":"{\"b\":1}"},
+		{"type":"function_call","call_id":"c3","name":"look","arguments":"{}"},
 		{"type":"function_call_output","call_id":"c1","output":"found"},
+		{"type":"function_call_output","call_id":"c3","output":"too"},
 		{"type":"message","role":"user","content":[{"type":"input_text","text":"and now?"},{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}],
 		"tools":[{"type":"function","name":"look","parameters":{"type":"object","properties":{"z":{},"a":{}}}}],"tool_choice":{"type":"function","name":"look"},
-		"text":{"format":{"type":"json_schema","name":"out","schema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"string"}}}}}}`
+		"text":{"format":{"type":"json_schema","name":"out","schema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"string"}}}}},
+		"promptlab":{"message_ids":["1","2","3","4","5","6","7","8"]}}`
 	r.model.says(func(context.Context, gateway.Call, func(gateway.Event) error) (gateway.Reply, error) {
 		return gateway.Reply{ToolCalls: []gateway.ToolCall{{ID: "c2", Name: "look", Arguments: `{"a":1}`}}, Finish: gateway.FinishToolCalls, Usage: gateway.Usage{Known: true, Input: 5, Output: 2, CacheRead: 3, Reasoning: 1}}, nil
 	})
@@ -32,10 +36,10 @@ func TestResponsesDialect(t *testing.T) {
 		t.Fatalf("got %d %v %s", a.status, a.header, a.body)
 	}
 	sent := r.model.last(t)
-	if got := roles(sent.Messages); got != "system user assistant tool user" {
+	if got := roles(sent.Messages); got != "system user assistant tool tool user" {
 		t.Errorf("roles %q", got)
 	}
-	if m := sent.Messages; !strings.HasPrefix(m[0].Content, "S\n\n") || m[2].ToolCalls[0].Arguments != `{"b":1}` || m[3].Content != "found" || m[4].Parts[1].ImageURL == "" {
+	if m := sent.Messages; !strings.HasPrefix(m[0].Content, "S\n\n") || m[2].Content != "let me look" || len(m[2].ToolCalls) != 2 || m[2].ToolCalls[0].Arguments != `{"b":1}` || m[3].Content != "found" || m[5].Parts[1].ImageURL == "" {
 		t.Errorf("messages %+v", m)
 	}
 	if sent.ToolChoice != "look" || string(sent.Tools[0].Parameters) != `{"type":"object","properties":{"z":{},"a":{}}}` || sent.MaxTokens != 90 || !strings.Contains(string(sent.Schema.Wire()), `"z":{"type":"string"},"a"`) {

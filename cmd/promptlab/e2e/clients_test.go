@@ -141,7 +141,7 @@ func (r *clientRig) streams(t *testing.T, c *sdk, thread string) {
 	if !r.up.last().Stream {
 		t.Error("upstream was not asked for a stream")
 	}
-	if c.speak.sdk != "openai" {
+	if !c.speak.helper {
 		return
 	}
 	if got := c.do(t, r.as("helper", thread, p)).ok(t); got.Text != heard || got.Finish != c.speak.end {
@@ -190,11 +190,14 @@ func (r *clientRig) asksForShape(t *testing.T, c *sdk, thread string) {
 		"properties": map[string]any{"answer": map[string]any{"type": "string"}, "score": map[string]any{"type": "integer"}},
 	}
 	p := c.params("fast", "Verdict?")
-	if c.name != "python openai" { // which makes it of a type of its own
+	switch {
+	case c.speak.sdk == "anthropic":
+		p["output_config"] = map[string]any{"format": map[string]any{"type": "json_schema", "schema": schema}}
+	case strings.HasPrefix(c.name, "python"): // which makes it of a type of its own
+	case c.speak.sdk == "responses":
+		p["text"] = map[string]any{"format": map[string]any{"type": "json_schema", "name": "verdict", "strict": true, "schema": schema}}
+	default:
 		p["response_format"] = map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "verdict", "strict": true, "schema": schema}}
-	}
-	if c.speak.sdk == "anthropic" {
-		p = c.params("fast", "Verdict?", map[string]any{"output_config": map[string]any{"format": map[string]any{"type": "json_schema", "schema": schema}}})
 	}
 	got := c.do(t, r.as("shaped", thread, p)).ok(t)
 	var parsed map[string]any
@@ -290,7 +293,7 @@ func (r *clientRig) cutStream(t *testing.T, c *sdk, thread string) {
 	if got.Error == "" || got.Text != first || got.Finish != "" || !strings.Contains(got.Message, "stopped before its end") {
 		t.Errorf("the client gave error %q (%s) after %q, finish %q; want one that says so after %q, and no end", got.Error, got.Message, got.Text, got.Finish, first)
 	}
-	if c.speak.sdk == "openai" {
+	if c.speak.helper {
 		if got := c.do(t, r.as("helper", thread, c.params("fast", "q"))); got.Error == "" {
 			t.Errorf("put together by the client: %+v, want an error", got)
 		}

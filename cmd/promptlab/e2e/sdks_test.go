@@ -77,6 +77,7 @@ type dialect struct {
 	image           any     // content with an image
 	bad             map[string]any
 	names           []string // fields of bad
+	helper          bool     // the client puts streams together by a helper of its own
 }
 
 func openAI() dialect {
@@ -84,10 +85,22 @@ func openAI() dialect {
 		return map[string]any{"type": "function", "function": map[string]any{"name": name, "parameters": map[string]any{"type": "object"}}}
 	}
 	return dialect{
-		sdk: "openai", end: "stop", tools: "tool_calls", usage: []int64{21, 4, 25, 5}, streamed: []int64{21, 4, 25},
+		sdk: "openai", end: "stop", tools: "tool_calls", usage: []int64{21, 4, 25, 5}, streamed: []int64{21, 4, 25}, helper: true,
 		offer: []any{function("look"), function("count")},
 		image: []any{map[string]any{"type": "text", "text": "What is this?"}, map[string]any{"type": "image_url", "image_url": map[string]any{"url": pixel}}},
 		bad:   map[string]any{"temperature": 9, "n": 3}, names: []string{"temperature", "n "},
+	}
+}
+
+func responses() dialect {
+	tool := func(name string) any {
+		return map[string]any{"type": "function", "name": name, "parameters": map[string]any{"type": "object"}}
+	}
+	return dialect{
+		sdk: "responses", end: "completed", tools: "completed", usage: []int64{21, 4, 25, 5}, streamed: []int64{21, 4, 25, 5}, helper: true,
+		offer: []any{tool("look"), tool("count")},
+		image: []any{map[string]any{"type": "input_text", "text": "What is this?"}, map[string]any{"type": "input_image", "image_url": pixel}},
+		bad:   map[string]any{"temperature": 9, "top_p": 7}, names: []string{"temperature", "top_p"},
 	}
 }
 
@@ -111,7 +124,10 @@ const pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcS
 func startSDKs(t *testing.T) []*sdk {
 	t.Helper()
 	python, node, golang := startPython(t), driver(t, "node", "node", "clients/node/client.js"), driver(t, "go", "../../../bin/client-go")
-	return []*sdk{python.speaking(openAI()), python.speaking(anthropic()), node.speaking(openAI()), node.speaking(anthropic()), golang.speaking(openAI())}
+	return []*sdk{
+		python.speaking(openAI()), python.speaking(responses()), python.speaking(anthropic()),
+		node.speaking(openAI()), node.speaking(responses()), node.speaking(anthropic()), golang.speaking(openAI()),
+	}
 }
 
 func startPython(t *testing.T) *sdk {
@@ -211,8 +227,11 @@ func (c *sdk) do(t *testing.T, o order) said {
 // params makes the parameters of a turn: a question and what else is given.
 func (c *sdk) params(model string, content any, more ...map[string]any) map[string]any {
 	p := map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": content}}}
-	if c.speak.sdk == "anthropic" {
+	switch c.speak.sdk {
+	case "anthropic":
 		p["max_tokens"] = 100
+	case "responses":
+		p = map[string]any{"model": model, "input": p["messages"]}
 	}
 	for _, m := range more {
 		for k, v := range m {

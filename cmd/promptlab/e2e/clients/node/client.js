@@ -98,6 +98,67 @@ class WithOpenAI {
   }
 }
 
+class WithResponses extends WithOpenAI {
+  told(r) {
+    const u = r.usage;
+    return {
+      id: r.id,
+      model: r.model,
+      text: r.output_text,
+      finish: r.status,
+      tools: r.output.filter((o) => o.type === "function_call").map((o) => [o.call_id, o.name, o.arguments]),
+      usage: [u.input_tokens, u.output_tokens, u.total_tokens, u.input_tokens_details.cached_tokens],
+      promptlab: r.promptlab,
+    };
+  }
+
+  async create() {
+    const { data, response } = await this.client.responses.create(this.params).withResponse();
+    return { ...this.told(data), headers: Object.fromEntries(response.headers) };
+  }
+
+  async shaped() {
+    const r = await this.client.responses.parse(this.params);
+    return { ...this.told(r), parsed: r.output_parsed };
+  }
+
+  async stream() {
+    const out = (this.seen = { text: "", pieces: 0 });
+    const { data, response } = await this.client.responses.create({ ...this.params, stream: true }).withResponse();
+    let last;
+    for await (const e of data) {
+      if (e.type === "response.output_text.delta") {
+        out.text += e.delta;
+        out.pieces++;
+      }
+      last = e;
+    }
+    // output_text is made by the client of whole answers only
+    const text = last.response.output.flatMap((o) => (o.content ?? []).map((c) => c.text ?? "")).join("");
+    return { ...out, ...this.told(last.response), text, headers: Object.fromEntries(response.headers) };
+  }
+
+  async helper() {
+    return this.told(await this.client.responses.stream(this.params).finalResponse());
+  }
+
+  async leave() {
+    const stream = await this.client.responses.create({ ...this.params, stream: true });
+    for await (const e of stream) if (e.type === "response.output_text.delta") return { text: e.delta };
+    return { text: "" };
+  }
+
+  async tools() {
+    const { stream, ...params } = this.params;
+    const first = stream ? await this.client.responses.stream(params).finalResponse() : await this.client.responses.create(params);
+    const results = first.output
+      .filter((o) => o.type === "function_call")
+      .map((o) => ({ type: "function_call_output", call_id: o.call_id, output: this.order.answers[o.name] }));
+    const last = await this.client.responses.create({ ...params, input: [...params.input, ...first.output, ...results] });
+    return { ...this.told(last), tools: this.told(first).tools, first: first.status };
+  }
+}
+
 class WithAnthropic {
   constructor(order) {
     this.order = order;
@@ -181,7 +242,7 @@ function failure(e, seen) {
   };
 }
 
-const clients = { openai: WithOpenAI, anthropic: WithAnthropic };
+const clients = { openai: WithOpenAI, responses: WithResponses, anthropic: WithAnthropic };
 for await (const line of createInterface({ input: process.stdin })) {
   const order = JSON.parse(line);
   const client = new clients[order.sdk](order);

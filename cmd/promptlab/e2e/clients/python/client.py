@@ -122,6 +122,67 @@ class OpenAI:
         return self.told(last) | {"tools": self.told(first)["tools"], "first": first.choices[0].finish_reason}
 
 
+class Responses(OpenAI):
+    """What a test can do with the same client by the protocol of responses."""
+
+    def told(self, r: Any) -> dict[str, Any]:
+        u = r.usage
+        return {
+            "id": r.id,
+            "model": r.model,
+            "text": r.output_text,
+            "finish": r.status,
+            "tools": [[o.call_id, o.name, o.arguments] for o in r.output if o.type == "function_call"],
+            "usage": [u.input_tokens, u.output_tokens, u.total_tokens, u.input_tokens_details.cached_tokens],
+            "promptlab": extra(r),
+        }
+
+    def create(self) -> dict[str, Any]:
+        raw = self.client.responses.with_raw_response.create(**self.params)
+        return self.told(raw.parse()) | {"headers": dict(raw.headers)}
+
+    def shaped(self) -> dict[str, Any]:
+        r = self.client.responses.parse(text_format=Verdict, **self.params)
+        return self.told(r) | {"parsed": r.output_parsed.model_dump()}
+
+    def stream(self) -> dict[str, Any]:
+        out = self.seen = {"text": "", "pieces": 0}
+        raw = self.client.responses.with_raw_response.create(stream=True, **self.params)
+        last = None
+        for e in raw.parse():
+            if e.type == "response.output_text.delta":
+                out["text"] += e.delta
+                out["pieces"] += 1
+            last = e
+        return out | self.told(last.response) | {"headers": dict(raw.headers)}
+
+    def helper(self) -> dict[str, Any]:
+        with self.client.responses.stream(**self.params) as stream:
+            return self.told(stream.get_final_response())
+
+    def leave(self) -> dict[str, Any]:
+        with self.client.responses.create(stream=True, **self.params) as stream:
+            for e in stream:
+                if e.type == "response.output_text.delta":
+                    return {"text": e.delta}
+        return {"text": ""}
+
+    def tools(self) -> dict[str, Any]:
+        streamed = self.params.pop("stream", False)
+        if streamed:
+            with self.client.responses.stream(**self.params) as stream:
+                first = stream.get_final_response()
+        else:
+            first = self.client.responses.create(**self.params)
+        history = [*self.params["input"], *first.output]
+        for o in first.output:
+            if o.type == "function_call":
+                found = self.order["answers"][o.name]
+                history.append({"type": "function_call_output", "call_id": o.call_id, "output": found})
+        last = self.client.responses.create(**(self.params | {"input": history}))
+        return self.told(last) | {"tools": self.told(first)["tools"], "first": first.status}
+
+
 class Anthropic:
     """What a test can do with the client of Anthropic."""
 
@@ -208,7 +269,7 @@ def failure(e: Exception, seen: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    clients = {"openai": OpenAI, "anthropic": Anthropic}
+    clients = {"openai": OpenAI, "responses": Responses, "anthropic": Anthropic}
     for line in sys.stdin:
         order = json.loads(line)
         client = clients[order["sdk"]](order)
