@@ -6,9 +6,9 @@ import http.client
 import json
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from promptlab_adapter.channel import Channel
@@ -17,6 +17,7 @@ from promptlab_adapter.stop import JobAbort, JobError
 
 MAX_ANSWER = 8 << 20  # bytes
 TIMEOUT = 900.0  # seconds without a byte; the parent's own limits are tighter
+T = TypeVar("T")
 FINAL_CODES = ("provider_terminal", "policy_refused", "safety_lint_failure")
 
 
@@ -59,49 +60,24 @@ class Loopback:
             "messages": [{"role": "user", "content": prompt}],
             "max_tokens": self._max_tokens,
         }
-        got = self._post("meta", "/v1/chat/completions", body)
-        try:
-            choice = got["choices"][0]
-            text = choice["message"]["content"]
-            finish = choice.get("finish_reason")
-        except (KeyError, IndexError, TypeError, AttributeError):
-            raise _malformed("chat") from None
-        if text is None:
-            text = ""
-        if not isinstance(text, str):
-            raise _malformed("chat")
-        return Answer(text, finish == "length")
+        return self._post("meta", "/v1/chat/completions", body, _answer)
 
     def measure(self, text: str, example_ids: Sequence[str]) -> dict[str, float | None]:
         """Scores a text on examples: id -> score in [0,1], or None for an example without a score."""
-        got = self._post("measure", "/v1/measure", {"text": text, "example_ids": list(example_ids)})
-        results = got.get("results")
-        if not isinstance(results, list):
-            raise _malformed("measure")
-        scores: dict[str, float | None] = {}
-        for row in results:
-            if not isinstance(row, dict) or not isinstance(row.get("example_id"), str):
-                raise _malformed("measure")
-            scores[row["example_id"]] = _score(row.get("score"))
-        if any(x not in scores for x in example_ids):
-            raise _malformed("measure")
-        return {x: scores[x] for x in example_ids}
+        body = {"text": text, "example_ids": list(example_ids)}
+        return self._post("measure", "/v1/measure", body, lambda got: _scores(got, example_ids))
 
     def check(self, text: str) -> list[str]:
         """Gives what the text breaks, one plain sentence each; empty means that it may be a candidate."""
-        violations = self._post("check", "/v1/check", {"text": text}).get("violations")
-        if violations is None:
-            return []
-        if not isinstance(violations, list) or not all(isinstance(v, dict) for v in violations):
-            raise _malformed("check")
-        return [f"{v.get('rule', 'rule')}: {v.get('message', '')}" for v in violations]
+        return self._post("check", "/v1/check", {"text": text}, _violations)
 
-    def _post(self, role: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _post(self, role: str, path: str, body: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+        """Makes one call and reads its answer. An answer that cannot be read ends all calls, too."""
         if self._stop is not None:
             raise self._stop
         self._channel.count(role)
         try:
-            return self._exchange(role, path, body)
+            return read(self._exchange(role, path, body))
         except (JobAbort, JobError) as stop:
             with self._lock:
                 self._stop = self._stop or stop
@@ -136,6 +112,43 @@ class Loopback:
         if not isinstance(answer, dict):
             raise _malformed(role)
         return answer
+
+
+def _answer(got: dict[str, Any]) -> Answer:
+    try:
+        choice = got["choices"][0]
+        text = choice["message"]["content"]
+        finish = choice.get("finish_reason")
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise _malformed("chat") from None
+    if text is None:
+        text = ""
+    if not isinstance(text, str):
+        raise _malformed("chat")
+    return Answer(text, finish == "length")
+
+
+def _scores(got: dict[str, Any], example_ids: Sequence[str]) -> dict[str, float | None]:
+    results = got.get("results")
+    if not isinstance(results, list):
+        raise _malformed("measure")
+    scores: dict[str, float | None] = {}
+    for row in results:
+        if not isinstance(row, dict) or not isinstance(row.get("example_id"), str):
+            raise _malformed("measure")
+        scores[row["example_id"]] = _score(row.get("score"))
+    if any(x not in scores for x in example_ids):
+        raise _malformed("measure")
+    return {x: scores[x] for x in example_ids}
+
+
+def _violations(got: dict[str, Any]) -> list[str]:
+    violations = got.get("violations")
+    if violations is None:
+        return []
+    if not isinstance(violations, list) or not all(isinstance(v, dict) for v in violations):
+        raise _malformed("check")
+    return [f"{v.get('rule', 'rule')}: {v.get('message', '')}" for v in violations]
 
 
 def _refusal(role: str, status: int, answer: Any) -> BaseException:
