@@ -67,15 +67,44 @@ func (s *Store) rescan() error {
 	if err != nil {
 		return s.poison(err)
 	}
+	if s.scans++; s.scans%everythingAgain == 0 {
+		clear(s.stamps)
+	}
 	for _, p := range s.knownBelow(seen) {
-		body, at, err := s.look(p)
-		if err == nil && s.differs(p, at) {
-			s.note(p, absent)
-			err = s.contest(p, body, at)
-		}
-		if err != nil {
+		if err := s.rescanOne(p); err != nil {
 			return s.poison(err)
 		}
+	}
+	return nil
+}
+
+// everythingAgain is how many looks through the folders may trust stamps before
+// one reads every file again.
+const everythingAgain = 150
+
+// rescanOne compares one file with what is known, unless nothing has happened to
+// it since it was last compared.
+func (s *Store) rescanOne(p string) error {
+	e, err := s.fs.Stat(p)
+	if err != nil && !gone(err) {
+		return err
+	}
+	if last, ok := s.stamps[p]; ok && err == nil && e.Settled && e.Stamp == last {
+		return nil
+	}
+	delete(s.stamps, p)
+	body, at, lerr := s.look(p)
+	if lerr != nil {
+		return lerr
+	}
+	if s.differs(p, at) {
+		s.note(p, absent)
+		if err := s.contest(p, body, at); err != nil {
+			return err
+		}
+	}
+	if err == nil && e.Settled { // the stamp is older than the reading: a change in between has another one
+		s.stamps[p] = e.Stamp
 	}
 	return nil
 }

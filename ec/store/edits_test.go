@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -214,4 +215,77 @@ func TestRunWritesBehindChecksPointsAndRescansInTime(t *testing.T) {
 			t.Error("run ended without writing the last document")
 		}
 	})
+}
+
+// stamped is a file system whose stamps a test makes up, and which tells what is read.
+type stamped struct {
+	fsx.FS
+	stamps  map[string]fsx.Stamp
+	settled bool
+	read    []string
+}
+
+func (f *stamped) Stat(p string) (fsx.Entry, error) {
+	e, err := f.FS.Stat(p)
+	e.Stamp, e.Settled = f.stamps[p], f.settled
+	return e, err
+}
+
+func (f *stamped) Open(p string) (io.ReadCloser, error) {
+	if strings.HasPrefix(p, "templates/") {
+		f.read = append(f.read, p)
+	}
+	return f.FS.Open(p)
+}
+
+// A look through the folders reads what changed since the last one and no more; where
+// the clock cannot tell, and now and then, it reads everything.
+func TestRescanReadsWhatChanged(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "templates/a.md", "a")
+	write(t, dir, "templates/b.md", "b")
+	root, err := fsx.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	files := &stamped{FS: root, stamps: map[string]fsx.Stamp{}, settled: true}
+	s := open(t, dir, tell(&told), func(c *store.Config) { c.FS = files })
+	scan := func(what string, want ...string) {
+		t.Helper()
+		files.read = nil
+		if err := s.Rescan(); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, files.read); diff != "" {
+			t.Errorf("%s: read (-want +got):\n%s", what, diff)
+		}
+	}
+	scan("the first time", "templates/a.md", "templates/b.md")
+	scan("nothing happened")
+	write(t, dir, "templates/b.md", "b, edited")
+	files.stamps["templates/b.md"] = fsx.Stamp{Changed: 1}
+	scan("one was changed", "templates/b.md")
+	if len(told) != 1 || told[0] != "templates/b.md=b, edited" {
+		t.Fatalf("told %v, want the edit", told)
+	}
+	scan("it was told")
+	files.settled = false
+	scan("a change may have left the stamp as it was", "templates/a.md", "templates/b.md")
+	scan("still", "templates/a.md", "templates/b.md")
+	files.settled = true
+	scan("settled again", "templates/a.md", "templates/b.md")
+	quiet := 0
+	for range 2 * store.EverythingAgain {
+		files.read = nil
+		if err := s.Rescan(); err != nil {
+			t.Fatal(err)
+		}
+		if len(files.read) == 0 {
+			quiet++
+		}
+	}
+	if want := 2*store.EverythingAgain - 2; quiet != want {
+		t.Errorf("%d looks read nothing, want %d: everything is read again now and then", quiet, want)
+	}
 }

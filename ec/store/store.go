@@ -112,10 +112,12 @@ type Store struct {
 	jmu sync.Mutex // the journal and what goes into it
 	mu  sync.Mutex // everything below; never held during I/O
 
-	j       journal            // by jmu
-	streams map[string]*stream // the map and the files by jmu, lengths by mu too
-	temps   atomic.Uint64      // counts temporary names
-	dirs    map[string]bool    // folders known to be durable
+	j       journal              // by jmu
+	streams map[string]*stream   // the map and the files by jmu, lengths by mu too
+	temps   atomic.Uint64        // counts temporary names
+	scans   int                  // of the watched folders, by io
+	stamps  map[string]fsx.Stamp // of files that were compared since they last changed, by io
+	dirs    map[string]bool      // folders known to be durable
 	docs    map[string]*doc
 	pending map[string]struct{} // documents not yet written behind
 	dirty   map[string]bool     // folders with names not yet synced
@@ -152,7 +154,7 @@ func OpenHooked(cfg Config, h hook.Hooks) (*Store, error) {
 	s := &Store{
 		cfg: cfg, fs: cfg.FS, log: cfg.Log, hook: h,
 		streams: map[string]*stream{}, dirs: map[string]bool{".": true}, docs: map[string]*doc{},
-		pending: map[string]struct{}{}, dirty: map[string]bool{},
+		pending: map[string]struct{}{}, dirty: map[string]bool{}, stamps: map[string]fsx.Stamp{},
 		kick: make(chan struct{}, 1), poisoned: make(chan struct{}),
 	}
 	if err := s.fs.MkdirAll(ecDir); err != nil {

@@ -43,6 +43,21 @@ type Entry struct {
 	Dir     bool
 	Regular bool
 	Size    int64 // of a regular file, from Stat only
+
+	// Stamp tells two states of a regular file apart without reading it. Settled
+	// says that no later change can leave the same stamp: the file's last one is
+	// older than what its clock can tell apart. From Stat only; where a file
+	// system has no stamps, nothing is ever settled.
+	Stamp   Stamp
+	Settled bool
+}
+
+// Stamp is when and where a file was last changed. Unlike the time of writing,
+// which anybody may set, the time of change is the kernel's own.
+type Stamp struct {
+	Size              int64
+	Modified, Changed int64 // nanoseconds since 1970
+	Inode             uint64
 }
 
 // FS is what the store needs of a file system. A missing file is fs.ErrNotExist.

@@ -1,0 +1,4 @@
+package store
+
+// EverythingAgain is for the tests.
+const EverythingAgain = everythingAgain
