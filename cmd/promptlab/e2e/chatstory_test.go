@@ -35,6 +35,7 @@ func TestChatStory(t *testing.T) {
 		{"I15 R-REA-04 an overlay that stays on", s.keepOn},
 		{"I05 R-PIN-11 a workspace's pin is in its new threads", s.workspacePin},
 		{"kill -9 of the chat endpoint", s.chatKilled},
+		{"R-BND-03 EC hangs and goes on", s.hangs},
 		{"R-BND-03 G-044 kill -9 of EC while an answer is on its way", s.killed},
 		{"R-BND-03 R-TRU-08 R-TRU-09 turns while EC is away", s.away},
 		{"R-TRU-12 R-TRU-05 EC is back: overlays, what waited, and what was kept", s.back},
@@ -205,6 +206,22 @@ func (s *story) chatKilled(t *testing.T) {
 	s.chat.start()
 	s.until(time.Minute, "the chat endpoint hears from EC", s.chatHearsEC)
 	s.applied(t, "t11b", s.say(t, "t11b", map[string]any{"model": "deep"}), "", "legal-research")
+}
+
+// hangs stops EC in its tracks: connections to it open and nothing comes back.
+func (s *story) hangs(t *testing.T) {
+	s.serve.signal(syscall.SIGSTOP)
+	got := s.turn(t, "stream", "hung", map[string]any{"model": "deep"})
+	s.serve.signal(syscall.SIGCONT)
+	if got.Text != heard || got.Finish != "stop" || got.PromptLab.Overlays != "unavailable" {
+		t.Errorf("a turn while EC hangs: %+v, want an answer without overlays", got)
+	}
+	s.until(time.Minute, "the chat endpoint hears from EC", s.chatHearsEC)
+	s.until(time.Minute, "the receipt that waited is there", func() bool {
+		truth, err := s.user.Receipt(t.Context(), chatKey(s.thread), "hung")
+		return err == nil && truth.DropReasonsByOverlay["legal-research"] == contracts.DropUnavailable
+	})
+	s.applied(t, "t11c", s.say(t, "t11c", map[string]any{"model": "deep"}), "", "legal-research")
 }
 
 // killed takes EC away while a streamed answer is half told.

@@ -42,7 +42,7 @@ func newClientRig(t *testing.T, sdks ...*sdk) *clientRig {
 	for i := range sdks {
 		broken = append(broken, fmt.Sprint("broken-", i))
 	}
-	s := newSystem(t, options{model: srv.URL + "/v1", models: chatModels(srv.URL+"/v1", broken...), chat: true})
+	s := newSystem(t, options{model: srv.URL + "/v1", models: chatModels(srv.URL+"/v1", broken...), chat: true, extra: "chat: {ec_timeout: 5s}\n"})
 	key, err := s.home.Token("user")
 	if err != nil {
 		t.Fatal(err)

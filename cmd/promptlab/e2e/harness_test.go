@@ -111,6 +111,13 @@ func (p *proc) kill(sig syscall.Signal) {
 	<-p.end
 }
 
+// signal sends a signal to the process and does not wait.
+func (p *proc) signal(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.cmd.Process.Signal(sig)
+}
+
 // system is a running serve and Redis with a worker or a chat endpoint, and a
 // model beside them.
 type system struct {
