@@ -82,6 +82,8 @@ func effort(s string) gateway.Reasoning {
 		return gateway.ReasoningOff
 	case "minimal":
 		return gateway.ReasoningLow
+	case "xhigh", "max": // the most there is; a target may still do less, which its row says
+		return gateway.ReasoningHigh
 	default:
 		return gateway.Reasoning(s)
 	}

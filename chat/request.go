@@ -26,7 +26,7 @@ type completionRequest struct {
 	ToolChoice          any                     `json:"tool_choice,omitempty"`
 	ParallelToolCalls   *bool                   `json:"parallel_tool_calls,omitempty"`
 	ResponseFormat      *responseFormat         `json:"response_format,omitempty"`
-	ReasoningEffort     string                  `json:"reasoning_effort,omitempty" enum:"none,minimal,low,medium,high"`
+	ReasoningEffort     string                  `json:"reasoning_effort,omitempty" enum:"none,minimal,low,medium,high,xhigh,max"`
 	Logprobs            *bool                   `json:"logprobs,omitempty"`
 	Modalities          contracts.List[string]  `json:"modalities,omitempty"`
 	PromptLab           *extension              `json:"promptlab,omitempty"`

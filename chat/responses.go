@@ -64,7 +64,7 @@ type flatFormat struct {
 }
 
 type reasoningOptions struct {
-	Effort  string `json:"effort,omitempty" enum:"none,minimal,low,medium,high"`
+	Effort  string `json:"effort,omitempty" enum:"none,minimal,low,medium,high,xhigh,max"`
 	Summary any    `json:"summary,omitempty"`
 }
 
