@@ -33,20 +33,21 @@ type pieces interface {
 // turning answers a turn in a dialect.
 func (s *Server) turning(d dialect) func(*exchange) error {
 	return func(x *exchange) error {
+		ctx := x.r.Context()
+		room, err := s.admit(x.r.ContentLength)
+		if err != nil {
+			return err
+		}
+		defer room.leave()
 		body, err := x.body()
 		if err != nil {
 			return err
 		}
+		room.shrink(int64(len(body)))
 		req, err := d.parse(body)
 		if err != nil {
 			return err
 		}
-		ctx := x.r.Context()
-		release, err := s.admit(ctx)
-		if err != nil {
-			return err
-		}
-		defer release()
 		t, err := s.prepare(ctx, x, req)
 		if err != nil {
 			return err
@@ -87,11 +88,12 @@ func (s *Server) stream(ctx context.Context, x *exchange, t *turn, p pieces) err
 		p.fail(errorOf(err))                       // no end mark follows: it is not whole
 		return err
 	}
-	if err := p.begin(); err != nil { // an answer without a piece
-		return err
-	}
+	err = p.begin() // of an answer without a piece
 	truth := s.truth(t, served(resp))
 	s.told(ctx, t, truth)
+	if err != nil {
+		return err
+	}
 	return p.end(resp, noteOf(t, truth))
 }
 

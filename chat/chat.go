@@ -74,7 +74,8 @@ type Config struct {
 const (
 	defaultSeamTimeout = 2 * time.Second
 	maxBody            = 32 << 20
-	maxTurns           = 512 // at a time
+	maxTurns           = 512       // at a time
+	maxBytes           = 512 << 20 // of the bodies of those turns
 )
 
 // Server answers HTTP. Hand Handler to life.HTTP and run Run beside it.
@@ -85,6 +86,7 @@ type Server struct {
 	outbox  *outbox
 	keys    *keys
 	turns   *semaphore.Weighted
+	bytes   *semaphore.Weighted
 	meters  meters
 }
 
@@ -106,7 +108,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		cfg: cfg, wall: wall.New(cfg.Hosts, cfg.TLS), meters: m, turns: semaphore.NewWeighted(maxTurns),
+		cfg: cfg, wall: wall.New(cfg.Hosts, cfg.TLS), meters: m, turns: semaphore.NewWeighted(maxTurns), bytes: semaphore.NewWeighted(maxBytes),
 		packets: newPackets(cfg.Seam, cfg.SeamTimeout, m),
 		outbox:  newOutbox(cfg.Ledger, cfg.Rows, cfg.SeamTimeout, cfg.Log, m),
 		keys:    newKeys(cfg),
@@ -114,8 +116,21 @@ func New(cfg Config) (*Server, error) {
 }
 
 // Run delivers what waits for EC and lets it know that this side is there. It
-// ends with ctx, after a last try to deliver.
-func (s *Server) Run(ctx context.Context) error { return s.outbox.run(ctx, s.packets.sync) }
+// ends with ctx, after a last try to deliver: turns that were cut off are given a
+// moment to hand over what they have to tell.
+func (s *Server) Run(ctx context.Context) error {
+	until, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() {
+		soon, cancel := context.WithTimeout(until, lastTry)
+		defer cancel()
+		if s.turns.Acquire(soon, maxTurns) == nil {
+			s.turns.Release(maxTurns)
+		}
+		end()
+	})()
+	return s.outbox.run(until, s.packets.sync)
+}
 
 // Heard is closed when EC has answered for the first time since Run began.
 func (s *Server) Heard() <-chan struct{} { return s.outbox.heard }

@@ -91,14 +91,27 @@ func (o *outbox) tell(ctx context.Context, words ...word) bool {
 	o.mu.Lock()
 	direct := len(o.waiting) == 0
 	o.mu.Unlock()
-	for direct && len(words) > 0 {
-		if !o.deliver(ctx, words[0]) {
-			break
-		}
+	if direct {
+		return o.now(context.WithoutCancel(ctx), words...) // the client may be gone
+	}
+	o.later(words...)
+	return false
+}
+
+// now delivers words past what waits: the turn that they belong to depends on
+// them. What cannot be delivered waits. It says whether EC has them all.
+func (o *outbox) now(ctx context.Context, words ...word) bool {
+	for len(words) > 0 && o.deliver(ctx, words[0]) {
 		words = words[1:]
 	}
+	o.later(words...)
+	return len(words) == 0
+}
+
+// later lets words wait.
+func (o *outbox) later(words ...word) {
 	if len(words) == 0 {
-		return true
+		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -113,13 +126,12 @@ func (o *outbox) tell(ctx context.Context, words ...word) bool {
 	case o.wake <- struct{}{}:
 	default:
 	}
-	return false
 }
 
 // deliver says whether a word needs no further try: EC has it, or will never
 // take it.
 func (o *outbox) deliver(ctx context.Context, w word) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.timeout) // the client may be gone
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	var err error
 	if w.truth != nil {
@@ -138,8 +150,13 @@ func (o *outbox) deliver(ctx context.Context, w word) bool {
 	return true
 }
 
-// drain delivers what waits, in order, until something cannot be.
+// drain delivers what waits, in order, until something cannot be, and rows.
 func (o *outbox) drain(ctx context.Context) {
+	o.words(ctx)
+	o.bill(ctx)
+}
+
+func (o *outbox) words(ctx context.Context) {
 	for ctx.Err() == nil {
 		o.mu.Lock()
 		if len(o.waiting) == 0 {
@@ -148,7 +165,7 @@ func (o *outbox) drain(ctx context.Context) {
 		}
 		w := o.waiting[0]
 		o.mu.Unlock()
-		if !o.deliver(ctx, w) {
+		if !o.deliver(context.WithoutCancel(ctx), w) {
 			break
 		}
 		o.mu.Lock()
@@ -156,12 +173,11 @@ func (o *outbox) drain(ctx context.Context) {
 		o.meters.waiting.Set(float64(len(o.waiting)))
 		o.mu.Unlock()
 	}
-	o.bill(ctx)
 }
 
 // bill delivers rows. A row that EC will never take is dropped and counted.
 func (o *outbox) bill(ctx context.Context) {
-	for {
+	for ctx.Err() == nil {
 		rows := o.rows.first()
 		if len(rows) == 0 {
 			return

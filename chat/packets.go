@@ -38,6 +38,7 @@ type packets struct {
 	mu     sync.Mutex
 	seen   bool   // cursor means something
 	cursor uint64 // of the newest notice that was taken in
+	missed int    // how often notices were missed: what was asked for before that may be out of date
 	held   map[string]*session
 	order  []string // of arrival, for forgetting the oldest
 }
@@ -48,9 +49,17 @@ type session struct {
 	asOf     uint64 // notices up to this one are in the packet
 	once     bool   // the packet is for one dispatch
 	trimmed  bool   // the last turn dropped something
+	label    label  // of the packet
 	model    string // of the last turn
 	notice   notice
 	forgotAt bool // fell out of the map while somebody was at it
+}
+
+// label is the refresh that a packet answered. It goes with one turn, and with
+// that turn's retries.
+type label struct {
+	turn   string
+	reason contracts.OverlayRefreshReason
 }
 
 // notice is the newest word on a session.
@@ -97,8 +106,9 @@ func (p *packets) sync(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if list.Missed && (p.seen || len(p.held) > 0) {
-		for _, x := range p.held { // nothing is known of what was missed
-			x.packet = nil
+		p.missed++
+		for _, x := range p.held { // nothing is known of what was missed, and EC may count anew
+			x.packet, x.asOf, x.notice = nil, 0, notice{}
 		}
 	}
 	for _, e := range list.Items {
@@ -168,7 +178,7 @@ func (p *packets) get(ctx context.Context, n need) (contracts.OverlayPromptPacke
 	x := p.of(n.key)
 	p.mu.Lock()
 	why, ok := x.current()
-	asOf := p.cursor
+	asOf, missed := p.cursor, p.missed
 	q := PacketQuery{Session: n.key, TurnID: n.turn, PlanID: n.plan, Override: n.override}
 	switch {
 	case n.plan != "":
@@ -184,6 +194,9 @@ func (p *packets) get(ctx context.Context, n need) (contracts.OverlayPromptPacke
 	}
 	if ok {
 		packet := *x.packet
+		if n.turn == x.label.turn {
+			packet.RefreshReason = x.label.reason
+		}
 		p.mu.Unlock()
 		return packet, nil
 	}
@@ -202,9 +215,10 @@ func (p *packets) get(ctx context.Context, n need) (contracts.OverlayPromptPacke
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !x.forgotAt {
+	if !x.forgotAt && missed == p.missed {
 		keep := packet
 		keep.RefreshReason = "" // it labels one turn
+		x.label = label{n.turn, packet.RefreshReason}
 		x.packet, x.asOf, x.trimmed = &keep, asOf, false
 		x.once = false
 		for _, b := range packet.OverlayBlocks {

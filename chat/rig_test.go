@@ -45,7 +45,8 @@ type rig struct {
 	model *model
 	log   *buffer
 	reg   *prometheus.Registry
-	stop  func() // ends the delivery of receipts, after a last try
+	wait  time.Duration // for EC; 0: as ever
+	stop  func()        // ends the delivery of receipts, after a last try
 
 	away atomic.Bool // EC does not answer
 	mu   sync.Mutex
@@ -201,7 +202,7 @@ func (r *rig) serve(from chat.Seam, to chat.Ledger) {
 	r.srv, err = chat.New(chat.Config{
 		Seam: from, Ledger: to, Models: g, Rows: rows,
 		UserToken: sha256.Sum256([]byte(userToken)), Others: map[string][sha256.Size]byte{"seam": sha256.Sum256([]byte(seamToken)), "operator": sha256.Sum256([]byte("operator-token-0123456789"))},
-		Hosts: wall.LoopbackHosts(r.chat.Listener.Addr()), Metrics: r.reg, Log: log, Now: r.env.Clock.Now, NewID: uuid.NewString,
+		Hosts: wall.LoopbackHosts(r.chat.Listener.Addr()), Metrics: r.reg, Log: log, Now: r.env.Clock.Now, NewID: uuid.NewString, SeamTimeout: r.wait,
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -278,10 +277,38 @@ func (s *Server) noModel(string) error {
 	return &apiError{status: http.StatusNotFound, kind: kindRequest, code: "model_not_found", param: "model", message: "the model is not configured for chat; there are:" + names}
 }
 
-// turn admits one more turn, or says that there are too many.
-func (s *Server) admit(context.Context) (func(), error) {
-	if !s.turns.TryAcquire(1) {
-		return nil, &apiError{status: http.StatusServiceUnavailable, kind: kindServer, code: "too_many_turns", retry: 1, message: "too many turns are being answered; try again in a moment"}
+// place is what a turn takes up while it is answered.
+type place struct {
+	s     *Server
+	bytes int64
+}
+
+// admit lets one more turn in, before its body is read, or says that there are
+// too many. A body of unknown length counts as a long one until it is read.
+func (s *Server) admit(length int64) (*place, error) {
+	if length < 0 || length > maxBody {
+		length = maxBody
 	}
-	return func() { s.turns.Release(1) }, nil
+	full := &apiError{status: http.StatusServiceUnavailable, kind: kindServer, code: "too_many_turns", retry: 1, message: "too many turns are being answered; try again in a moment"}
+	if !s.turns.TryAcquire(1) {
+		return nil, full
+	}
+	if !s.bytes.TryAcquire(length) {
+		s.turns.Release(1)
+		return nil, full
+	}
+	return &place{s, length}, nil
+}
+
+// shrink gives back what a body turned out not to need.
+func (p *place) shrink(bytes int64) {
+	if bytes < p.bytes {
+		p.s.bytes.Release(p.bytes - bytes)
+		p.bytes = bytes
+	}
+}
+
+func (p *place) leave() {
+	p.s.bytes.Release(p.bytes)
+	p.s.turns.Release(1)
 }

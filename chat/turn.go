@@ -58,15 +58,15 @@ func (s *Server) prepare(ctx context.Context, x *exchange, req *request) (*turn,
 
 func short(hash string) string { return hash[:min(len(hash), 12)] }
 
-// equip gets the turn its packet.
+// equip gets the turn its packet. However many questions that takes, EC has one
+// patience for all of them.
 func (s *Server) equip(ctx context.Context, t *turn) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.SeamTimeout)
+	defer cancel()
 	ext := t.req.ext
-	err := s.packets.sync(ctx)
-	there := err == nil || !isAway(err)
+	there := s.packets.sync(ctx) == nil // what is held is only worth what the notices say of it
 	n := need{key: t.key, turn: t.identity.turn, revision: ext.Revision, plan: ext.PlanID}
-	if there {
-		s.announce(ctx, t, &n)
-	}
+	there = s.announce(ctx, t, &n, there)
 	if o := ext.Override; o != nil && o.Mode != contracts.OverrideNone {
 		n.override = &contracts.OverlayDispatchOverride{Mode: o.Mode, OverlayIDs: o.OverlayIDs, ClearAfterDispatch: true}
 	}
@@ -151,9 +151,9 @@ func (t *turn) background(native string) prompt.Background {
 }
 
 // announce tells EC what happened to the session since the last turn, so that
-// the packet of this one carries the reason. Where other words wait before
-// these, a later one does: that is no reason to go without overlays.
-func (s *Server) announce(ctx context.Context, t *turn, n *need) {
+// the packet of this one carries the reason; an EC that is away hears it later.
+// It says whether EC is there.
+func (s *Server) announce(ctx context.Context, t *turn, n *need, there bool) bool {
 	var words []word
 	event := func(kind contracts.OverlayRefreshReason) {
 		words = append(words, word{report: &contracts.OverlaySessionEvent{SessionKey: t.key, EventKind: kind, TurnID: t.identity.turn}})
@@ -167,9 +167,11 @@ func (s *Server) announce(ctx context.Context, t *turn, n *need) {
 		event(contracts.RefreshModelSwitch)
 		n.switched = true
 	}
-	if len(words) > 0 {
-		s.outbox.tell(ctx, words...)
+	if !there {
+		s.outbox.later(words...)
+		return false
 	}
+	return s.outbox.now(ctx, words...)
 }
 
 func (t *turn) modelName() string { return t.target.Provider + "/" + t.target.Model }

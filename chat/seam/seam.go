@@ -188,7 +188,11 @@ func call[O any](ctx context.Context, c *Client, method, path string, query url.
 		*skip = raw
 		return out, nil
 	}
-	return contracts.Decode[O](raw, contracts.Peer)
+	out, err = contracts.Decode[O](raw, contracts.Peer)
+	if err != nil { // it is EC's mistake and no fault of who asks
+		return out, fault.Wrap(fault.Unavailable, "ec_unavailable", err, "the answer (status %d, %d bytes) is not one of ours", res.StatusCode, len(raw))
+	}
+	return out, nil
 }
 
 func away(err error) error {
