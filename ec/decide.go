@@ -45,71 +45,102 @@ func Decide(s *State, c Command) ([]Event, Receipt, error) {
 }
 
 func (s *State) decide(c Command) (decision, error) {
-	if d, ok, err := s.decideSession(c); ok {
-		return d, err
+	for _, domain := range []func(Command) (decision, bool, error){s.decideSession, s.decideLibrary, s.decideLab, s.decideLive} {
+		if d, ok, err := domain(c); ok {
+			return d, err
+		}
 	}
+	return decision{}, fault.New(fault.Invalid, "unknown_command", "there is no command %T", c.Body)
+}
+
+// decideLibrary decides the commands of the library and of EC itself; false: it
+// is not one of them.
+func (s *State) decideLibrary(c Command) (d decision, ok bool, err error) {
+	ok = true
 	switch b := c.Body.(type) {
 	case InstallPresets:
-		return s.installPresets(c, b)
+		d, err = s.installPresets(c, b)
 	case Migrate:
-		return s.migrate(c, b)
+		d, err = s.migrate(c, b)
 	case DismissNotice:
-		return s.dismissNotice(c, b)
+		d, err = s.dismissNotice(c, b)
 	case CreateOverlay:
-		return s.createOverlay(c, b)
+		d, err = s.createOverlay(c, b)
 	case UpdateOverlay:
-		return s.updateOverlay(c, b)
+		d, err = s.updateOverlay(c, b)
 	case ArchiveOverlay:
-		return s.archiveOverlay(c, b)
+		d, err = s.archiveOverlay(c, b)
 	case RestoreOverlay:
-		return s.restoreOverlay(c, b)
+		d, err = s.restoreOverlay(c, b)
 	case ExternalEdit:
-		return s.externalEdit(c, b)
+		d, err = s.externalEdit(c, b)
 	case SetFlags:
-		return s.setFlags(b)
-	case CreateDataset:
-		return s.createDataset(c, b)
+		d, err = s.setFlags(b)
 	case EnsureKeys:
-		return s.ensureKeys(b)
-	case CreateJob:
-		return s.createJob(c, b)
-	case CancelJob:
-		return s.cancelJob(c, b)
-	case DispatchTask:
-		return s.dispatchTask(c, b)
-	case LoseTask:
-		return s.loseTask(c, b)
-	case ClaimTask:
-		return s.claimTask(c, b)
-	case DeliverRows:
-		return s.deliverRows(c, b)
-	case DeliverUsage:
-		return s.deliverUsage(c, b)
-	case FinishTask:
-		return s.finishTask(c, b)
-	case BookUsage:
-		return s.bookUsage(b)
-	case BuildPacket:
-		return s.stampPacket(c, b)
-	case RecordTruth:
-		return s.recordTruth(c, b)
-	case PreparePlan:
-		return s.preparePlan(c, b)
-	case PutModeratorDefaults:
-		return s.putModerator(c, b)
-	case PutSurfaceDefaults:
-		return s.putSurface(c, b)
-	case PutRoom:
-		return s.putRoom(c, b)
-	case SubmitFeedback:
-		return s.submitFeedback(c, b)
-	case AppendSignal:
-		return s.appendSignal(c, b)
-	case PruneSessions:
-		return s.pruneSessions(c)
+		d, err = s.ensureKeys(b)
 	default:
-		return decision{}, fault.New(fault.Invalid, "unknown_command", "there is no command %T", c.Body)
+		ok = false
 	}
+	return d, ok, err
+}
+
+// decideLab decides the commands of the lab; false: it is not one of them.
+func (s *State) decideLab(c Command) (d decision, ok bool, err error) {
+	ok = true
+	switch b := c.Body.(type) {
+	case CreateDataset:
+		d, err = s.createDataset(c, b)
+	case CreateJob:
+		d, err = s.createJob(c, b)
+	case CancelJob:
+		d, err = s.cancelJob(c, b)
+	case DispatchTask:
+		d, err = s.dispatchTask(c, b)
+	case LoseTask:
+		d, err = s.loseTask(c, b)
+	case ClaimTask:
+		d, err = s.claimTask(c, b)
+	case DeliverRows:
+		d, err = s.deliverRows(c, b)
+	case DeliverUsage:
+		d, err = s.deliverUsage(c, b)
+	case FinishTask:
+		d, err = s.finishTask(c, b)
+	case BookUsage:
+		d, err = s.bookUsage(b)
+	default:
+		ok = false
+	}
+	return d, ok, err
+}
+
+// decideLive decides the commands about live sessions that no client sends about
+// its own; false: it is not one of them.
+func (s *State) decideLive(c Command) (d decision, ok bool, err error) {
+	ok = true
+	switch b := c.Body.(type) {
+	case BuildPacket:
+		d, err = s.stampPacket(c, b)
+	case RecordTruth:
+		d, err = s.recordTruth(c, b)
+	case PreparePlan:
+		d, err = s.preparePlan(c, b)
+	case PutModeratorDefaults:
+		d, err = s.putModerator(c, b)
+	case PutSurfaceDefaults:
+		d, err = s.putSurface(c, b)
+	case PutRoom:
+		d, err = s.putRoom(c, b)
+	case SubmitFeedback:
+		d, err = s.submitFeedback(c, b)
+	case AppendSignal:
+		d, err = s.appendSignal(c, b)
+	case PruneSessions:
+		d, err = s.pruneSessions(c)
+	default:
+		ok = false
+	}
+	return d, ok, err
 }
 
 // allowed says whether a role may send a command at all; the API has checked

@@ -124,6 +124,30 @@ func mustLine(v any) []byte {
 func (s *State) changeOf(e Event, into *Change) {
 	put := func(path string, body []byte) { into.Docs = append(into.Docs, Doc{path, body}) }
 	switch e := e.(type) {
+	case KeysPut:
+		put(pathKeys, mustJSON(e.Keys))
+	case FlagsPut:
+		put(pathFlags, mustJSON(e.Flags))
+	case RowsPut:
+		for _, r := range e.Rows {
+			into.Lines = append(into.Lines, Line{dirRows + string(e.JobID) + ".jsonl", mustLine(r)})
+		}
+	case UsagePut:
+		for _, r := range e.Rows {
+			into.Lines = append(into.Lines, Line{dirUsage + r.At.Format("2006-01") + ".jsonl", mustLine(r)})
+		}
+	case SignalPut:
+		into.Lines = append(into.Lines, Line{pathSignals, mustLine(e.Line)})
+	default: // each knows its own events
+		s.libraryChange(e, put)
+		s.labChange(e, put)
+		liveChange(e, put)
+	}
+}
+
+// libraryChange says what an event of the library does to the documents.
+func (s *State) libraryChange(e Event, put func(path string, body []byte)) {
+	switch e := e.(type) {
 	case OverlayPut:
 		s.overlayChange(e, put)
 	case ExternalRefused:
@@ -143,10 +167,12 @@ func (s *State) changeOf(e Event, into *Change) {
 		if e.Remove {
 			put(e.Path, nil)
 		}
-	case KeysPut:
-		put(pathKeys, mustJSON(e.Keys))
-	case FlagsPut:
-		put(pathFlags, mustJSON(e.Flags))
+	}
+}
+
+// labChange says what an event of the lab does to the documents.
+func (s *State) labChange(e Event, put func(path string, body []byte)) {
+	switch e := e.(type) {
 	case DatasetPut:
 		put(datasetPath(e.Dataset), mustJSON(e.Dataset))
 	case HoldoutUsed:
@@ -163,14 +189,12 @@ func (s *State) changeOf(e Event, into *Change) {
 		if e.Summary != nil {
 			put(dirSummaries+string(e.Candidate.CandidateID)+".json", mustJSON(e.Summary))
 		}
-	case RowsPut:
-		for _, r := range e.Rows {
-			into.Lines = append(into.Lines, Line{dirRows + string(e.JobID) + ".jsonl", mustLine(r)})
-		}
-	case UsagePut:
-		for _, r := range e.Rows {
-			into.Lines = append(into.Lines, Line{dirUsage + r.At.Format("2006-01") + ".jsonl", mustLine(r)})
-		}
+	}
+}
+
+// liveChange says what an event of live sessions does to the documents.
+func liveChange(e Event, put func(path string, body []byte)) {
+	switch e := e.(type) {
 	case SessionPut:
 		put(dirSessions+e.Session.file+".json", mustJSON(e.Session))
 	case SessionGone:
@@ -188,8 +212,6 @@ func (s *State) changeOf(e Event, into *Change) {
 		put(dirPlans+string(e.Plan.Plan.PlanID)+".json", mustJSON(e.Plan))
 	case PlanGone:
 		put(dirPlans+string(e.Plan.Plan.PlanID)+".json", nil)
-	case SignalPut:
-		into.Lines = append(into.Lines, Line{pathSignals, mustLine(e.Line)})
 	}
 }
 

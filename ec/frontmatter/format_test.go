@@ -67,7 +67,7 @@ func TestParseIsTheInverseOfFormat(t *testing.T) {
 			t.Fatalf("R-SRC-05 G-066: our own file is refused: %v\n%s", err, src)
 		}
 		if doc.Body != body {
-			t.Fatalf("R-SRC-05 body: got %q, want %q", doc.Body, body)
+			t.Fatalf("R-SRC-05 R-SEC-02 body: got %q, want %q", doc.Body, body)
 		}
 		if diff := cmp.Diff(fm, doc.Frontmatter, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("R-SRC-05 header (-want +got):\n%s", diff)

@@ -32,6 +32,8 @@ func TestParseReadsAHeaderWithItsDefaults(t *testing.T) {
 	}
 }
 
+// R-SEC-02: tags, aliases, unknown keys and everything else that plain headers do not
+// need is refused, with the field. TestParseIsTheInverseOfFormat holds that bodies are exact.
 func TestParseRefusesHeaders(t *testing.T) {
 	deep := "research_tags: " + strings.Repeat("[", 8) + "x" + strings.Repeat("]", 8)
 	many := "avoid_when: [" + strings.Repeat("a, ", 520) + "a]"

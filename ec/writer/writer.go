@@ -7,6 +7,8 @@ package writer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -177,7 +179,7 @@ func (w *Writer) batch(first request) error {
 	err := w.commit(changes, live)
 	for i, r := range taken {
 		if err != nil {
-			answers[i] = reply{err: w.unavailable()}
+			answers[i] = reply{err: w.failed(err)}
 		}
 		r.reply <- answers[i]
 	}
@@ -201,7 +203,7 @@ func (w *Writer) commit(changes []store.Change, live []contracts.LiveEvent) erro
 	if len(changes) == 0 {
 		return nil
 	}
-	if err := w.cfg.Store.Commit(changes); err != nil {
+	if err := w.keep(changes); err != nil {
 		w.cfg.Log.Error("the store cannot be written", "error", err)
 		return err
 	}
@@ -245,7 +247,38 @@ func (w *Writer) derive() error {
 	if len(c.Docs) == 0 {
 		return nil
 	}
-	return w.cfg.Store.Commit([]store.Change{c})
+	return w.keep([]store.Change{c})
+}
+
+// errStray is a mistake of ours: a change reaches outside what EC owns. Nothing
+// of its batch is written. The state in memory is ahead of the files then, so the
+// process ends, as after a write that failed.
+var errStray = errors.New("a change reaches outside what EC owns")
+
+// keep is the one way to the store: every path of a change must lie in a place
+// that EC owns.
+func (w *Writer) keep(changes []store.Change) error {
+	for _, c := range changes {
+		for _, d := range c.Docs {
+			if _, ok := ec.OwnerOf(d.Path, false); !ok {
+				return fmt.Errorf("%w: document %s", errStray, d.Path)
+			}
+		}
+		for _, l := range c.Lines {
+			if _, ok := ec.OwnerOf(l.Stream, true); !ok {
+				return fmt.Errorf("%w: stream %s", errStray, l.Stream)
+			}
+		}
+	}
+	return w.cfg.Store.Commit(changes)
+}
+
+// failed is what senders are told of a batch that was not kept.
+func (w *Writer) failed(err error) error {
+	if errors.Is(err, errStray) {
+		return fault.Wrap(fault.Internal, "internal", err, "nothing was changed: EC made a mistake")
+	}
+	return w.unavailable()
 }
 
 // inTheWay tells once that something else lies where a derived document belongs.

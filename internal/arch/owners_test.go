@@ -79,3 +79,30 @@ func TestOnlyECWritesFiles(t *testing.T) {
 		}
 	}
 }
+
+// R-BND-04: a job may be asked for and its outcome shown, and no more: nothing here
+// has a record of a promotion, a retirement or of who gets which variant, and no
+// candidate is given one of the states that a canary or a promotion leads to. The
+// words are known to contracts alone, which describes what others write.
+func TestNobodyPromotes(t *testing.T) {
+	states := regexp.MustCompile(`"(canary_approved|canary_running|promotion_ready|promoted|saved_as_version)"`)
+	records := regexp.MustCompile(`\b(type|func|func \([^)]*\)) (Put|Write|Record|Save|New)?(Promot|Retire|Assign|VariantAssign|CanaryAssign|ReplayAssign)\w*`)
+	known := 0
+	for p, src := range sources(t) {
+		if strings.HasPrefix(p, "contracts/") {
+			known += len(states.FindAllString(src, -1))
+			continue
+		}
+		if strings.HasPrefix(p, "internal/arch/") {
+			continue
+		}
+		for _, rule := range []*regexp.Regexp{states, records} {
+			if m := rule.FindString(src); m != "" {
+				t.Errorf("R-BND-04 %s has %s", p, m)
+			}
+		}
+	}
+	if known < 5 {
+		t.Errorf("contracts names %d of the states; the rule has lost them", known)
+	}
+}
