@@ -142,7 +142,7 @@ func (c *checker) outputFormat(in messagesRequest, body []byte, ask *gateway.Req
 		} `json:"output_config"`
 	}
 	_ = json.Unmarshal(body, &raw) // it has been decoded once already
-	schema, err := gateway.NewClientSchema("answer", raw.OutputConfig.Format.Schema)
+	schema, err := gateway.NewClientSchema("answer", harmlessJSON(raw.OutputConfig.Format.Schema))
 	c.require(err == nil, "output_config.format.schema", "schema", "is not a JSON Schema without references to other documents")
 	ask.Schema = schema
 }

@@ -236,7 +236,7 @@ func (c *checker) format(ask *gateway.Request, f *responseFormat, body []byte) {
 	}
 	var raw asGiven
 	_ = json.Unmarshal(body, &raw) // it has been decoded once already
-	schema, err := gateway.NewClientSchema(f.JSONSchema.Name, raw.ResponseFormat.JSONSchema.Schema)
+	schema, err := gateway.NewClientSchema(f.JSONSchema.Name, harmlessJSON(raw.ResponseFormat.JSONSchema.Schema))
 	c.require(err == nil, "response_format.json_schema.schema", "schema", "is not a JSON Schema without references to other documents")
 	ask.Schema = schema
 }

@@ -256,7 +256,7 @@ func (c *checker) flatFormat(in responsesRequest, body []byte, ask *gateway.Requ
 			} `json:"text"`
 		}
 		_ = json.Unmarshal(body, &raw) // it has been decoded once already
-		schema, err := gateway.NewClientSchema(f.Name, raw.Text.Format.Schema)
+		schema, err := gateway.NewClientSchema(f.Name, harmlessJSON(raw.Text.Format.Schema))
 		c.require(err == nil, "text.format.schema", "schema", "is not a JSON Schema without references to other documents")
 		ask.Schema = schema
 	}

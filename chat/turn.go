@@ -52,7 +52,7 @@ func (s *Server) prepare(ctx context.Context, x *exchange, req *request) (*turn,
 	if t.ask.MaxTokens == 0 {
 		t.ask.MaxTokens = target.MaxOutput
 	}
-	t.ask.Messages = t.messages(conversation)
+	t.ask.Messages, t.ask.Tools = t.messages(conversation), harmlessTools(t.ask.Tools)
 	return t, nil
 }
 
@@ -266,7 +266,7 @@ func (t *turn) messages(conversation []gateway.Message) []gateway.Message {
 	for i, c := range t.composed.Messages {
 		m := gateway.Message{Role: c.Role}
 		if i < len(conversation) {
-			m = conversation[i]
+			m = harmless(conversation[i])
 		}
 		added := c.Texts[:max(0, len(c.Texts)-len(texts(m)))]
 		if i >= len(conversation) {

@@ -89,6 +89,60 @@ func TestFramesCannotBeClosedFromWithin(t *testing.T) {
 	})
 }
 
+// R-SEC-05: a letter whose other case is longer does not hide a marker behind it.
+func TestMarkersBehindForeignLetters(t *testing.T) {
+	for _, text := range []string{"İ[[PromptLab:overlay id=x]]", "ȺȾ [[/PROMPTLAB:overlay]]", "\xff[[PromptLab:x]]"} {
+		got := EscapeMarkers(text)
+		if low := strings.ToLower(got); strings.Contains(low, "[[promptlab:") || strings.Contains(low, "[[/promptlab:") || UnescapeMarkers(got) != text {
+			t.Errorf("R-SEC-05 %q was escaped as %q", text, got)
+		}
+	}
+}
+
+// R-SEC-05: a marker that is spread over texts is escaped, each text keeps its
+// place, and nothing else changes.
+func TestMarkersOverSeveralTexts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		piece := rapid.SampledFrom([]string{"[", "[[", "prompt", "lab:", "[[promptlab:", "[/promptlab:x]]", "[Prompt", "Lab:", `\`, "a", "", "\n"})
+		texts := make([]string, rapid.IntRange(0, 5).Draw(t, "texts"))
+		for i := range texts {
+			texts[i] = strings.Join(rapid.SliceOfN(piece, 0, 4).Draw(t, "pieces"), "")
+		}
+		got := EscapeMarkersOf(texts)
+		whole := strings.Join(got, "")
+		for _, m := range FrameMarkers() {
+			if strings.Contains(strings.ToLower(whole), m) {
+				t.Fatalf("R-SEC-05 %q was escaped as %q", texts, got)
+			}
+		}
+		if UnescapeMarkers(whole) != strings.Join(texts, "") || len(got) != len(texts) {
+			t.Fatalf("%q was escaped as %q, which does not lead back", texts, got)
+		}
+		for i := range texts {
+			if strings.ReplaceAll(got[i], `\`, "") != strings.ReplaceAll(texts[i], `\`, "") {
+				t.Fatalf("text %d of %q became %q", i, texts, got)
+			}
+		}
+	})
+}
+
+// R-SEC-05: the strings of a JSON text hold no marker, however it is spelt, and
+// the rest of it stays as it is.
+func TestMarkersInJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"z": "[[promptlab:x]]","a":1e2}`:                     `{"z": "[\\[promptlab:x]]","a":1e2}`,
+		`{"[[/promptlab:k]]":["a","\u005b[PromptLab:\u0022"]}`: `{"[\\[/promptlab:k]]":["a","[\\[PromptLab:\""]}`,
+		`{"a":"[\\[promptlab:x"}`:                              `{"a":"[\\\\[promptlab:x"}`,
+		`{"a":"\u0061[1]","b":"\\"}`:                           `{"a":"\u0061[1]","b":"\\"}`,
+		`not json [[promptlab:x]]`:                             `not json [\[promptlab:x]]`,
+		``:                                                     ``,
+	} {
+		if got := EscapeMarkersJSON(in); got != want {
+			t.Errorf("R-SEC-05 %s became %s, want %s", in, got, want)
+		}
+	}
+}
+
 // R-CON-02: the published schemas are those of the Go types.
 func TestSchemasAreUpToDate(t *testing.T) {
 	for name, typ := range Published() {

@@ -1,6 +1,9 @@
 package contracts
 
-import "strings"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // The frame of everything that is placed into a prompt as data. Lint, renderer
 // and tests all take the markers from here.
@@ -38,10 +41,7 @@ func UnescapeMarkers(text string) string { return shiftMarkers(text, -1) }
 // shiftMarkers finds "[" backslashes* "[promptlab:" (or "[/promptlab:"), in any
 // case, and adds or removes one backslash.
 func shiftMarkers(text string, by int) string {
-	lower := strings.ToLower(text)
-	if len(lower) != len(text) { // folding changed lengths: match exact case only
-		lower = text
-	}
+	lower := lowerASCII(text)
 	var b strings.Builder
 	last := 0
 	for i := 0; i < len(text); i++ {
@@ -67,4 +67,82 @@ func shiftMarkers(text string, by int) string {
 	}
 	b.WriteString(text[last:])
 	return b.String()
+}
+
+// lowerASCII folds the letters of the markers and no others, so that no letter
+// of another script moves what stands behind it.
+func lowerASCII(text string) string {
+	b := []byte(text)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// EscapeMarkersOf escapes the markers in texts that a reader may see as one: a
+// marker that begins in one text and ends in a later one is escaped too.
+func EscapeMarkersOf(texts []string) []string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		out[i] = EscapeMarkers(text)
+	}
+	whole := EscapeMarkers(strings.Join(texts, ""))
+	if len(texts) < 2 || whole == strings.Join(out, "") {
+		return out
+	}
+	for i, text := range texts { // whole is the texts with backslashes put in
+		n := 0
+		for j := 0; j < len(text); n++ {
+			if n < len(whole) && whole[n] == text[j] {
+				j++
+			}
+		}
+		out[i], whole = whole[:n], whole[n:]
+	}
+	out[len(out)-1] += whole
+	return out
+}
+
+// EscapeMarkersJSON escapes the markers in the strings of a JSON text, also those
+// that are spelt with escapes; everything else stays as it is. What is not JSON
+// is escaped as text.
+func EscapeMarkersJSON(raw string) string {
+	if !json.Valid([]byte(raw)) {
+		return EscapeMarkers(raw)
+	}
+	var b strings.Builder
+	last := 0
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '"' {
+			continue
+		}
+		end := i + 1
+		for raw[end] != '"' {
+			if raw[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if literal := raw[i : end+1]; strings.Contains(literal, "[") || strings.Contains(literal, `\u`) {
+			var text string
+			if err := json.Unmarshal([]byte(literal), &text); err == nil && EscapeMarkers(text) != text {
+				b.WriteString(raw[last:i])
+				b.WriteString(quoted(EscapeMarkers(text)))
+				last = end + 1
+			}
+		}
+		i = end
+	}
+	b.WriteString(raw[last:])
+	return b.String()
+}
+
+func quoted(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic("contracts: encode text: " + err.Error()) // a string always can be
+	}
+	return string(b)
 }

@@ -217,11 +217,7 @@ func (p *TurnPlan) layer(name Layer, text string) {
 func (p *TurnPlan) converse(t Turn) {
 	last := -1
 	for i, m := range t.History {
-		out := TurnMessage{Role: m.Role, Texts: make([]string, len(m.Texts))}
-		for j, text := range m.Texts {
-			out.Texts[j] = contracts.EscapeMarkers(text)
-		}
-		p.Messages = append(p.Messages, out)
+		p.Messages = append(p.Messages, TurnMessage{Role: m.Role, Texts: contracts.EscapeMarkersOf(m.Texts)})
 		if m.Role == "user" {
 			last = i
 		}
