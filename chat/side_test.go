@@ -27,11 +27,11 @@ type between struct {
 	*seam.Client
 	mu      sync.Mutex
 	notices func(after uint64) (contracts.EventList, error)
-	packet  func(q chat.PacketQuery, real func() (contracts.OverlayPromptPacket, error)) (contracts.OverlayPromptPacket, error)
+	packet  func(q chat.PacketQuery, ask func() (contracts.OverlayPromptPacket, error)) (contracts.OverlayPromptPacket, error)
 	room    func(ctx context.Context) (contracts.RoomState, error)
 	plan    func(ctx context.Context) (contracts.OverlayReanswerPlan, error)
 	usage   func(ctx context.Context)
-	truth   func(real func() error) error
+	truth   func(tell func() error) error
 }
 
 func hook[F any](b *between, f *F) F {
@@ -159,8 +159,8 @@ func TestPacketOnItsWayWhileNoticesAreMissed(t *testing.T) {
 	r.activate("t", "o-a")
 	made, goOn := make(chan struct{}), make(chan struct{})
 	b.set(func() {
-		b.packet = func(q chat.PacketQuery, real func() (contracts.OverlayPromptPacket, error)) (contracts.OverlayPromptPacket, error) {
-			p, err := real()
+		b.packet = func(q chat.PacketQuery, ask func() (contracts.OverlayPromptPacket, error)) (contracts.OverlayPromptPacket, error) {
+			p, err := ask()
 			if q.TurnID == "slow" {
 				close(made)
 				<-goOn
@@ -319,7 +319,7 @@ func TestTurnsThatAreCutOffAtTheEnd(t *testing.T) {
 	if tr := r.truth("t"); tr.TurnID != "last" {
 		t.Errorf("R-TRU-01 receipt %+v", tr)
 	}
-	if total := r.env.View().Usage(ec.UsageFilter{}).Total; int(total.Calls) != len(r.model.calls) {
+	if total := r.env.View().Usage(ec.UsageFilter{}).Total; total.Calls != len(r.model.calls) {
 		t.Errorf("booked %+v, want all of %d calls", total, len(r.model.calls))
 	}
 }

@@ -267,8 +267,9 @@ func bodyOf(file []byte) string {
 // header comes back as it is.
 func modernFile(file []byte, id contracts.OverlayID) []byte {
 	src := contracts.Normalize(string(file))
-	header, ok := strings.CutPrefix(strings.TrimSuffix(src, bodyOf(file)), "---\n")
-	if header, ok = strings.CutSuffix(header, "---\n"); !ok {
+	header := strings.TrimPrefix(strings.TrimSuffix(src, bodyOf(file)), "---\n")
+	header, ok := strings.CutSuffix(header, "---\n")
+	if !ok {
 		return file
 	}
 	var out []string
