@@ -23,7 +23,7 @@ func unknownIDs() map[string]string {
 	none := string(contracts.DeriveID("no", "body", 0))
 	return map[string]string{
 		"overlay_id": "no-such-overlay", "dataset_ref": "ds:none@9", "job_id": none, "candidate_id": none, "plan_id": none, "key_id": none,
-		"session_key": "", "moderator_id": "", "room_key": "", "notice_id": none,
+		"session_key": "", "moderator_id": "", "room_key": "", "notice_id": none, "model_name": "no-such-model",
 	}
 }
 

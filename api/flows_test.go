@@ -296,6 +296,8 @@ func TestEveryWriteIsOneCommand(t *testing.T) { // R-CMD-02
 		"POST /api/overlay-bundles": "overlay.save_bundle", "POST /api/notices/:notice_id/dismiss": "notice.dismiss",
 		"POST /api/session-keys": "session_key.create", "POST /api/session-keys/:key_id/revoke": "session_key.revoke",
 		"POST /internal/doc17/session-keys/resolve": "",
+		"POST /api/models/:model_name/activate":     "model.activate", "POST /api/models/:model_name/rollback": "model.rollback",
+		"POST /api/models/:model_name/deprecate": "model.deprecate",
 	}
 	r.want("a user's switch of flags", r.ask(ec.RoleUser, "PUT", "/api/flags", "{}"), 403, "forbidden")
 	if len(rec.sent) != 0 {

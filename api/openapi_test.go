@@ -118,7 +118,7 @@ func everything(t *testing.T) *rig {
 	}
 	r.ids = strings.NewReplacer("/reanswer-plans/"+someID, "/reanswer-plans/"+string(plan.PlanID), "/session-keys/"+someID, "/session-keys/"+string(key().KeyID),
 		strings.Repeat("0", 64), contracts.HashSessionAPIKey(key().Key),
-		"/jobs/"+someID, "/jobs/"+string(j.JobID), "/candidates/"+someID, "/candidates/"+string(candidates[0].CandidateID))
+		"/jobs/"+someID, "/jobs/"+string(j.JobID), someReplay, string(proposedModel(r.env, ref)), "/candidates/"+someID, "/candidates/"+string(candidates[0].CandidateID))
 	return r
 }
 

@@ -31,6 +31,9 @@ type route struct {
 
 const someID = "0198a0c6-0000-7000-8000-000000000001"
 
+// someReplay is the job on whose record some-model is activated.
+const someReplay = "0198a0c6-0000-7000-8000-000000000002"
+
 // table is what this API promises.
 func table() []route {
 	const mib = 1 << 20
@@ -93,6 +96,12 @@ func table() []route {
 		{method: "GET", path: "/internal/doc17/observations", seam: true},
 		{method: "GET", path: "/api/notices"},
 		{method: "POST", path: "/api/notices/:notice_id/dismiss", body: "{}", optional: true, limit: mib},
+		{method: "GET", path: "/api/models"},
+		{method: "GET", path: "/api/models/:model_name"},
+		{method: "POST", path: "/api/models/:model_name/activate", body: `{"replay_job_id":"` + someReplay + `"}`, operator: true, limit: mib},
+		{method: "POST", path: "/api/models/:model_name/rollback", body: "{}", optional: true, operator: true, limit: mib},
+		{method: "POST", path: "/api/models/:model_name/deprecate", body: "{}", optional: true, operator: true, limit: mib},
+		{method: "GET", path: "/internal/doc17/models", seam: true},
 		{method: "GET", path: "/api/flags"},
 		{method: "PUT", path: "/api/flags", body: `{"prompt_lab":true}`, operator: true, limit: mib},
 		{method: "GET", path: "/api/doc17/status"},
@@ -114,7 +123,7 @@ const usageBody = `{"rows":[{"attempt_id":"01890a5d-ac96-774b-bcce-b302099a8057"
 
 func (rt route) url() string {
 	path := strings.NewReplacer(":overlay_id", "some-id", ":dataset_ref", "ds:notes@1", ":job_id", someID, ":candidate_id", someID, ":plan_id", someID, ":key_id", someID,
-		":session_key", sessionKey("t-1").Token(), ":room_key", roomKey("board").Token(), ":moderator_id", "mod-1", ":notice_id", "some-notice").Replace(rt.path)
+		":session_key", sessionKey("t-1").Token(), ":room_key", roomKey("board").Token(), ":moderator_id", "mod-1", ":notice_id", "some-notice", ":model_name", "some-model").Replace(rt.path)
 	if rt.query != "" {
 		path += "?" + rt.query
 	}

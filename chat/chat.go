@@ -57,6 +57,10 @@ type Config struct {
 	Models Models
 	Rows   *Rows // the same that the gateway writes to
 
+	// Refresh asks EC, with each heartbeat that it answers, for what else this side
+	// has to know; nil: nothing.
+	Refresh func(ctx context.Context) error
+
 	UserToken [sha256.Size]byte                    // SHA-256 of the user's token
 	Others    map[string][sha256.Size]byte         // of roles that have no business here, by name
 	Hosts     []string                             // allowed Host values
@@ -129,7 +133,20 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		end()
 	})()
-	return s.outbox.run(until, s.packets.sync)
+	return s.outbox.run(until, s.beat)
+}
+
+// beat is a sign of life to EC, and hears its news.
+func (s *Server) beat(ctx context.Context) error {
+	if err := s.packets.sync(ctx); err != nil || s.cfg.Refresh == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.SeamTimeout)
+	defer cancel()
+	if err := s.cfg.Refresh(ctx); err != nil {
+		s.cfg.Log.WarnContext(ctx, "what ec says about models not heard", "error", err)
+	}
+	return nil
 }
 
 // Heard is closed when EC has answered for the first time since Run began.

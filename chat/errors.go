@@ -132,6 +132,11 @@ func modelError(g *gateway.Error) *apiError {
 	case gateway.ClassContentFilter:
 		e.status, e.kind, e.param, e.message = http.StatusBadRequest, kindRequest, "messages", "the model's provider refused the content"
 	case gateway.ClassBadRequest, gateway.ClassPolicy:
+		if g.Reason == gateway.ReasonNotActive {
+			e.status, e.kind, e.code = http.StatusServiceUnavailable, kindServer, gateway.ReasonNotActive
+			e.message = "the model " + g.Target + " is configured in a version that nobody has activated; promptlab models list says more"
+			break
+		}
 		e.status, e.kind, e.message = http.StatusBadRequest, kindRequest, "the request cannot be sent to the model"
 		if g.Reason != "" {
 			e.message += ": " + strings.ReplaceAll(g.Reason, "_", " ")

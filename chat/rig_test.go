@@ -48,6 +48,9 @@ type rig struct {
 	wait  time.Duration // for EC; 0: as ever
 	stop  func()        // ends the delivery of receipts, after a last try
 
+	ruling  gateway.Active              // what EC said about models
+	refresh func(context.Context) error // asks it
+
 	away atomic.Bool // EC does not answer
 	mu   sync.Mutex
 	seen []string // "GET overlay-packet?..." of the seam, in order
@@ -178,29 +181,39 @@ func (r *rig) startChat() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.refresh = func(ctx context.Context) error {
+		list, err := client.ActiveModels(ctx)
+		r.ruling.Set(list)
+		return err
+	}
 	r.serve(client, client)
 }
 
-// serve starts the chat endpoint for an EC.
-func (r *rig) serve(from chat.Seam, to chat.Ledger) {
-	rows := chat.NewRows()
+// configured are the models of the rig.
+func configured() []gateway.ModelConfig {
 	price := 1.0
-	models := []gateway.ModelConfig{
+	return []gateway.ModelConfig{
 		{Name: "fast", Protocol: gateway.ProtocolOpenAI, Profile: "openai", BaseURL: "http://127.0.0.1:1/v1", Model: "fast-2026-01-01", Routes: []gateway.Role{gateway.RoleChat},
 			Prices: &gateway.Prices{Input: &price, Output: &price}, Limits: gateway.Limits{ImageTokens: 1000}},
 		{Name: "deep", Protocol: gateway.ProtocolOpenAI, BaseURL: "http://127.0.0.1:1/v1", Model: "deep-2026-01-01", Routes: []gateway.Role{gateway.RoleChat}},
 		{Name: "lab", Protocol: gateway.ProtocolOpenAI, BaseURL: "http://127.0.0.1:1/v1", Model: "lab-1", Routes: []gateway.Role{gateway.RoleTask}},
 	}
+}
+
+// serve starts the chat endpoint for an EC.
+func (r *rig) serve(from chat.Seam, to chat.Ledger) {
+	rows := chat.NewRows()
 	log := slog.New(slog.NewJSONHandler(r.log, nil))
 	g, err := gateway.New(gateway.Config{
-		Models: models, Adapters: map[gateway.Protocol]gateway.Adapter{gateway.ProtocolOpenAI: r.model}, Rows: rows, Log: log, Rand: func() float64 { return 0 },
+		Models: configured(), Active: func(_ context.Context, name, fingerprint string) bool { return r.ruling.Allows(name, fingerprint) },
+		Adapters: map[gateway.Protocol]gateway.Adapter{gateway.ProtocolOpenAI: r.model}, Rows: rows, Log: log, Rand: func() float64 { return 0 },
 	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.chat = httptest.NewUnstartedServer(nil)
 	r.srv, err = chat.New(chat.Config{
-		Seam: from, Ledger: to, Models: g, Rows: rows,
+		Seam: from, Ledger: to, Models: g, Rows: rows, Refresh: r.refresh,
 		UserToken: sha256.Sum256([]byte(userToken)), Others: map[string][sha256.Size]byte{"seam": sha256.Sum256([]byte(seamToken)), "operator": sha256.Sum256([]byte("operator-token-0123456789"))},
 		Hosts: wall.LoopbackHosts(r.chat.Listener.Addr()), Metrics: r.reg, Log: log, Now: r.env.Clock.Now, NewID: uuid.NewString, SeamTimeout: r.wait,
 	})

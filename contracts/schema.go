@@ -166,6 +166,8 @@ func Published() map[string]reflect.Type {
 		reflect.TypeFor[TaskMessage](), reflect.TypeFor[Task](), reflect.TypeFor[TaskClaim](),
 		reflect.TypeFor[TaskHeartbeat](), reflect.TypeFor[TaskRows](), reflect.TypeFor[TaskUsage](),
 		reflect.TypeFor[TaskFinish](), reflect.TypeFor[UsageRow](), reflect.TypeFor[UsageResponse](),
+		reflect.TypeFor[ModelList](), reflect.TypeFor[RegisteredModel](), reflect.TypeFor[ModelActivation](), reflect.TypeFor[ModelRollback](),
+		reflect.TypeFor[ModelDeprecation](), reflect.TypeFor[ActiveModels](),
 		reflect.TypeFor[Status](), reflect.TypeFor[LiveEvent](), reflect.TypeFor[NoticeList](), reflect.TypeFor[TaskReport](),
 	}
 	out := make(map[string]reflect.Type, len(list))
@@ -182,7 +184,7 @@ func messages() []reflect.Type {
 		reflect.TypeFor[APIError](), reflect.TypeFor[OverlaySessionEvent](), reflect.TypeFor[OverlayRuntimeTruthSummary](),
 		reflect.TypeFor[PromptLabJobRequest](), reflect.TypeFor[PromptLabJobResult](), reflect.TypeFor[PromptLabCandidatePayload](),
 		reflect.TypeFor[TaskMessage](), reflect.TypeFor[Task](), reflect.TypeFor[TaskClaim](), reflect.TypeFor[TaskHeartbeat](),
-		reflect.TypeFor[TaskRows](), reflect.TypeFor[TaskUsage](), reflect.TypeFor[TaskFinish](), reflect.TypeFor[UsageRow](),
+		reflect.TypeFor[TaskRows](), reflect.TypeFor[TaskUsage](), reflect.TypeFor[TaskFinish](), reflect.TypeFor[UsageRow](), reflect.TypeFor[ActiveModels](),
 	}
 }
 

@@ -26,6 +26,8 @@ type Task struct {
 	Request      PromptLabJobRequest `json:"request"`
 	Measure      *MeasurePlan        `json:"measure,omitempty"`
 	Budget       TaskBudget          `json:"budget"`
+	// Models says which models may answer; absent from an EC that keeps no registry.
+	Models *ActiveModels `json:"models,omitempty"`
 }
 
 // TaskBudget is what the task may still borrow, in billionths of a dollar.
@@ -158,6 +160,7 @@ type UsageRow struct {
 	Target            string    `json:"target" maxLength:"100"`
 	Provider          string    `json:"provider" maxLength:"50"`
 	Model             string    `json:"model" maxLength:"200"`
+	Fingerprint       string    `json:"fingerprint,omitempty" maxLength:"64"` // of the model with its parameters
 	ServedModel       string    `json:"served_model,omitempty" maxLength:"200"`
 	PromptKey         string    `json:"prompt_key,omitempty" maxLength:"200"`
 	PromptVersion     string    `json:"prompt_version,omitempty" maxLength:"100"`

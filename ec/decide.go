@@ -45,7 +45,7 @@ func Decide(s *State, c Command) ([]Event, Receipt, error) {
 }
 
 func (s *State) decide(c Command) (decision, error) {
-	for _, domain := range []func(Command) (decision, bool, error){s.decideSession, s.decideLibrary, s.decideLab, s.decideLive} {
+	for _, domain := range []func(Command) (decision, bool, error){s.decideSession, s.decideLibrary, s.decideLab, s.decideLive, s.decideModel} {
 		if d, ok, err := domain(c); ok {
 			return d, err
 		}
@@ -107,7 +107,7 @@ func (s *State) decideLab(c Command) (d decision, ok bool, err error) {
 	case FinishTask:
 		d, err = s.finishTask(c, b)
 	case BookUsage:
-		d, err = s.bookUsage(b)
+		d, err = s.bookUsage(c, b)
 	default:
 		ok = false
 	}
@@ -148,11 +148,11 @@ func (s *State) decideLive(c Command) (d decision, ok bool, err error) {
 func allowed(c Command) error {
 	roles := sessionRoles(c.Body)
 	switch c.Body.(type) {
-	case SetFlags:
+	case SetFlags, ActivateModel, RollbackModel, DeprecateModel:
 		roles = []Role{RoleOperator}
 	case ClaimTask, DeliverRows, DeliverUsage, FinishTask:
 		roles = []Role{RoleWorker}
-	case DispatchTask, LoseTask, ExternalEdit, EnsureKeys, Migrate:
+	case DispatchTask, LoseTask, ExternalEdit, EnsureKeys, Migrate, ObserveModels:
 		roles = []Role{RoleSystem}
 	case BookUsage:
 		roles = []Role{RoleSystem, RoleWorker, RoleSeam}
@@ -234,6 +234,8 @@ func (s *State) Apply(e Event) {
 		}
 	case UsagePut:
 		s.applyUsage(e.Rows)
+	case ModelPut:
+		s.models.Set(e.Model.Name, e.Model)
 	case SessionPut, SessionGone, PinsPut, DefaultsPut, RoomPut, TruthPut, PlanPut, PlanGone, SignalPut:
 		s.applyLive(e)
 	default:

@@ -35,6 +35,7 @@ const (
 	dirRows       = "system/prompt_lab/measurements/"
 	dirUsage      = "system/prompt_lab/usage/"
 	dirAudit      = "system/audit/"
+	dirModels     = "system/models/"
 )
 
 // Watched lists the folders whose files people may edit by hand.
@@ -212,6 +213,8 @@ func liveChange(e Event, put func(path string, body []byte)) {
 		put(dirPlans+string(e.Plan.Plan.PlanID)+".json", mustJSON(e.Plan))
 	case PlanGone:
 		put(dirPlans+string(e.Plan.Plan.PlanID)+".json", nil)
+	case ModelPut:
+		put(ModelPath(e.Model.Name), mustJSON(e.Model))
 	}
 }
 

@@ -44,7 +44,7 @@ func Load(src Source, p Policy) (*State, error) {
 
 func (l loader) documents() error {
 	for _, step := range []func() error{
-		l.install, l.legacy, l.keys, l.flags, l.overlays, l.datasets, l.holdouts, l.jobs, l.candidates, l.rows, l.usage,
+		l.install, l.legacy, l.keys, l.flags, l.overlays, l.datasets, l.holdouts, l.jobs, l.candidates, l.rows, l.usage, l.models,
 		l.pins, l.defaults, l.rooms, l.sessions, l.plans, l.signals,
 	} {
 		if err := step(); err != nil {
@@ -239,6 +239,10 @@ func (l loader) rows() error {
 		}
 		return err
 	})
+}
+
+func (l loader) models() error {
+	return each(l, dirModels, ".json", func(_ string, m contracts.RegisteredModel) { l.s.Apply(ModelPut{Model: &m}) })
 }
 
 func (l loader) usage() error {

@@ -15,7 +15,7 @@ const (
 	OwnedBySessions Owner = "sessions"  // live sessions, receipts, pins, plans, what surfaces bring along
 	OwnedByFeedback Owner = "feedback"  // what people and surfaces said of overlays
 	OwnedByLab      Owner = "lab"       // jobs, datasets, measured rows, switches
-	OwnedByEC       Owner = "ec"        // keys, audit, usage
+	OwnedByEC       Owner = "ec"        // keys, audit, usage, the registry of models
 	CopyOfEvidence  Owner = "evidence"  // what is known by ids of the system that judges candidates
 	StandIn         Owner = "companion" // kept for another system until it is there
 )
@@ -58,6 +58,7 @@ func Places() []Place {
 		{Path: dirCandidates, Ends: ".json", Owner: CopyOfEvidence},
 		{Path: dirSummaries, Ends: ".json", Owner: CopyOfEvidence},
 		{Path: pathKeys, Owner: OwnedByEC},
+		{Path: dirModels, Ends: ".json", Owner: OwnedByEC},
 		{Path: dirUsage, Ends: ".jsonl", Owner: OwnedByEC, Stream: true},
 		{Path: dirAudit, Ends: ".jsonl", Owner: OwnedByEC, Stream: true},
 	}

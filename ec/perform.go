@@ -167,6 +167,8 @@ func describe(e Event) (what, hash string) {
 		return fmt.Sprintf("rows:%d", len(e.Rows)), ""
 	case UsagePut:
 		return fmt.Sprintf("usage:%d", len(e.Rows)), ""
+	case ModelPut:
+		return "model." + e.What + ":" + e.Version, e.hash()
 	case SessionPut:
 		return fmt.Sprintf("session.%s:%s@%d", e.What, e.Session.file, e.Session.Revision), e.Session.PromptPacketHash
 	case SessionGone:
@@ -218,6 +220,8 @@ func liveOf(e Event) (contracts.LiveEvent, bool) {
 		return contracts.LiveEvent{Type: "room.changed", Status: roomKey(e.Room).Token()}, true
 	case SessionGone:
 		return sessionEvent("session.pruned", e.Session), true
+	case ModelPut:
+		return contracts.LiveEvent{Type: "model." + e.What, Status: e.Version}, true
 	case DatasetPut:
 		return contracts.LiveEvent{Type: "dataset.created", Status: e.Dataset.DatasetRef}, true
 	case JobPut:

@@ -30,9 +30,11 @@ type State struct {
 	rows         btree.Map[string, contracts.MeasurementRow] // by rowKey
 	usage        btree.Map[string, *contracts.UsageSum]
 	attempts     btree.Map[string, struct{}] // attempt ids that are booked
-	receipts     btree.Map[string, past]     // by command id, bounded
-	receiptOrder btree.Map[uint64, string]   // command ids by revision
-	auditHash    string                      // of the last audit line
+	models       btree.Map[string, *contracts.RegisteredModel]
+	answers      btree.Map[string, answers] // by job and fingerprint of what answered its examples
+	receipts     btree.Map[string, past]    // by command id, bounded
+	receiptOrder btree.Map[uint64, string]  // command ids by revision
+	auditHash    string                     // of the last audit line
 	policy       Policy
 	sessions     btree.Map[string, *stored]                       // by file name
 	holders      btree.Map[string, struct{}]                      // by holderKey: which sessions an overlay concerns
@@ -67,6 +69,8 @@ func (s *State) Copy() *State {
 	c.rows = *s.rows.Copy()
 	c.usage = *s.usage.Copy()
 	c.attempts = *s.attempts.Copy()
+	c.models = *s.models.Copy()
+	c.answers = *s.answers.Copy()
 	c.receipts = *s.receipts.Copy()
 	c.receiptOrder = *s.receiptOrder.Copy()
 	c.sessions = *s.sessions.Copy()

@@ -190,6 +190,7 @@ func (s *State) taskFor(task contracts.UUID) (contracts.Task, error) {
 		LeaseSeconds: int(max(s.policy.Lease, time.Second) / time.Second),
 		Request:      s.requestFor(j, data),
 		Budget:       contracts.TaskBudget{PaidCalls: j.Budget.Limit > 0, Left: j.left()},
+		Models:       s.ruling(),
 	}
 	limit := s.policy.OptimizeLimit
 	if j.Task.Kind == contracts.TaskMeasure {

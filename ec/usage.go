@@ -2,9 +2,11 @@ package ec
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/internal/fault"
 )
 
 // newAttempts drops the rows of attempts that are booked already.
@@ -20,7 +22,18 @@ func (s *State) newAttempts(rows []contracts.UsageRow) []contracts.UsageRow {
 	return fresh
 }
 
-func (s *State) bookUsage(b BookUsage) (decision, error) {
+func (s *State) bookUsage(c Command, b BookUsage) (decision, error) {
+	if c.Actor.Role == RoleSeam { // a job's calls come with its task, since evidence rests on them
+		var bad []fault.Detail
+		for i, r := range b.Rows {
+			if r.JobID != "" {
+				bad = append(bad, fault.Detail{Field: fmt.Sprintf("rows[%d].job_id", i), Rule: "foreign", Message: "a job's calls are booked by its worker"})
+			}
+		}
+		if bad != nil {
+			return decision{}, fault.Validation(bad)
+		}
+	}
 	fresh := s.newAttempts(b.Rows)
 	if len(fresh) == 0 {
 		return unchanged("usage", "")
@@ -31,6 +44,7 @@ func (s *State) bookUsage(b BookUsage) (decision, error) {
 func (s *State) applyUsage(rows []contracts.UsageRow) {
 	for _, r := range rows {
 		s.attempts.Set(string(r.AttemptID), struct{}{})
+		s.noteAnswer(r)
 		day := r.At.Format("2006-01-02")
 		key := string(r.JobID) + "\x00" + day + "\x00" + string(r.Feature) + "\x00" + r.Model
 		sum := contracts.UsageSum{Day: day, Feature: r.Feature, Model: r.Model, JobID: r.JobID}

@@ -260,6 +260,7 @@ func (v *View) Status() contracts.Status {
 		st.Warnings = append(st.Warnings, contracts.Warning{Code: "hand_edit_refused", Subject: path, Message: x.why})
 		return true
 	})
+	st.Warnings = append(st.Warnings, v.s.modelWarnings()...)
 	return st
 }
 

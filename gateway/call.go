@@ -102,7 +102,7 @@ func (c *call) again(ctx context.Context, err *Error) bool {
 // attempt makes one attempt: policy, turn, breaker, money, provider, bill, row.
 func (c *call) attempt(ctx context.Context) (Response, *Error) {
 	l := c.lane()
-	req, adjusted, refusal := c.policy(l)
+	req, adjusted, refusal := c.policy(ctx, l)
 	if refusal != nil {
 		c.g.metrics.refused(l.Target, req.Role, refusal.Class)
 		return Response{}, refusal
@@ -224,7 +224,7 @@ func (c *call) row(l *lane, req Request, adjusted []string) Attempt {
 	return Attempt{
 		RequestID: req.RequestID, JobID: req.JobID, Workspace: req.Workspace, Role: req.Role, Feature: req.Feature,
 		PromptKey: req.PromptKey, PromptVersion: req.PromptVersion, SchemaID: c.req.Schema.name(), RequestDigest: digest(l.Target, req, c.req.Schema),
-		Target: l.Name, Provider: l.Provider, Protocol: l.Protocol, Model: l.Model,
+		Target: l.Name, Provider: l.Provider, Protocol: l.Protocol, Model: l.Model, Fingerprint: l.Fingerprint,
 		Simulated: l.Protocol == ProtocolSimulator, Adjusted: adjusted, Streamed: c.emit != nil, Reasoning: req.Reasoning,
 		FallbackFrom: c.fallbackFrom, FallbackClass: c.fallbackClass,
 	}

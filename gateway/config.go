@@ -47,6 +47,10 @@ type ModelConfig struct {
 	DropParameters []Parameter `yaml:"drop_parameters" json:"drop_parameters,omitempty"` // never send these, although the profile takes them
 
 	Reasoning *ReasoningConfig `yaml:"reasoning" json:"reasoning,omitempty"` // nil: nothing about reasoning is ever sent
+
+	DisplayName string `yaml:"display_name" json:"display_name,omitempty"`       // empty: the name
+	DocsPage    string `yaml:"docs_page" json:"docs_page,omitempty"`             // what was read about the model before it was pinned
+	DocsChecked string `yaml:"docs_checked_on" json:"docs_checked_on,omitempty"` // and the day, such as 2026-01-31
 }
 
 // Prices are US dollars per million tokens. Input and output must both be
@@ -100,6 +104,7 @@ type Target struct {
 	TotalTimeout   time.Duration // 0: the role's
 	ImageTokens    int           // 0: no images
 	Reasoning      ReasoningPolicy
+	Fingerprint    string // of everything that can change an answer
 
 	silence map[Role]silence
 }
@@ -215,6 +220,7 @@ func (c *checker) target(m ModelConfig) Target {
 	}
 	c.routes(m.Routes)
 	c.limits(m.Limits)
+	c.about(m)
 
 	t := Target{
 		Name: m.Name, Protocol: m.Protocol, Model: m.Model, KeyName: m.APIKeyEnv, Routes: slices.Clone(m.Routes),
@@ -228,6 +234,7 @@ func (c *checker) target(m ModelConfig) Target {
 		ImageTokens:    m.Limits.ImageTokens,
 		Reasoning:      c.reasoning(m),
 		silence:        m.Limits.silence(),
+		Fingerprint:    m.Fingerprint(),
 	}
 	if simulated {
 		c.require(m.BaseURL == "", "base_url", "forbidden", "the simulator has no address")

@@ -38,6 +38,10 @@ type Config struct {
 	Rand     func() float64        // in [0,1), for jitter; nil: random
 	NewID    func() string         // request ids; nil: random
 
+	// Active tells whether a version of a model, named by its fingerprint, may
+	// answer; nil: each one. It may wait for the answer until ctx ends.
+	Active func(ctx context.Context, name, fingerprint string) bool
+
 	// Patience changes the limits of an attempt and of a stream's silence; nil: as
 	// configured. Tests over real connections, which no test clock moves, shorten
 	// them by it.
@@ -54,6 +58,7 @@ type Gateway struct {
 	log     *slog.Logger
 	rand    func() float64
 	newID   func() string
+	active  func(ctx context.Context, name, fingerprint string) bool
 }
 
 // lane is a target with what guards it.
@@ -77,7 +82,7 @@ func New(c Config) (*Gateway, error) {
 		bad = f.Details
 	}
 	g := &Gateway{
-		keys: c.Keys, rows: c.Rows, log: c.Log, rand: c.Rand, newID: c.NewID,
+		keys: c.Keys, rows: c.Rows, log: c.Log, rand: c.Rand, newID: c.NewID, active: c.Active,
 		metrics: NewMetrics(c.Metrics),
 	}
 	if g.rows == nil {
@@ -91,6 +96,9 @@ func New(c Config) (*Gateway, error) {
 	}
 	if g.newID == nil {
 		g.newID = randomID
+	}
+	if g.active == nil {
+		g.active = func(context.Context, string, string) bool { return true }
 	}
 	if g.keys == nil {
 		g.keys = func(string) (string, error) { return "", errors.New("no keys") }
@@ -246,13 +254,20 @@ func (g *Gateway) make(ctx context.Context, req Request, budget Budget, emit fun
 		g.log.InfoContext(ctx, "model call refused", "request_id", req.RequestID, "job", req.JobID, "role", req.Role, "class", ClassPolicy)
 		return Response{}, err
 	}
-	c := &call{g: g, gone: func() bool { return ctx.Err() != nil }, req: req, budget: budget, emit: emit, began: began, lanes: lanes}
+	c := &call{g: g, gone: func() bool { return ctx.Err() != nil }, req: req, budget: budget, emit: emit, began: began, lanes: g.usable(ctx, lanes)}
 	resp, err := c.run(ctx)
 	g.metrics.overhead.Observe((time.Since(began) - c.waited).Seconds())
 	g.log.DebugContext(ctx, "model call", "request_id", req.RequestID, "job", req.JobID, "role", req.Role,
 		"target", c.lane().Name, "class", ClassOf(err), "attempts", c.attempts, "cost_nano_usd", c.cost,
 		"finish", resp.Finish, "streamed", emit != nil, "duration", time.Since(began))
 	return resp, err
+}
+
+// usable leaves out fallbacks that would be refused. The first target stays: who
+// asked for it is told so, and is not answered by another.
+func (g *Gateway) usable(ctx context.Context, lanes []*lane) []*lane {
+	behind := slices.DeleteFunc(slices.Clone(lanes[1:]), func(l *lane) bool { return !g.active(ctx, l.Name, l.Fingerprint) })
+	return append(lanes[:1:1], behind...)
 }
 
 func randomID() string {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,12 +17,19 @@ const maxTools = 128
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
+// ReasonNotActive is why a call is refused whose model is configured in a version
+// that nobody has activated.
+const ReasonNotActive = "model_not_active"
+
 // policy shapes the request for a target, or refuses it before anything is sent.
-func (c *call) policy(l *lane) (Request, []string, *Error) {
+func (c *call) policy(ctx context.Context, l *lane) (Request, []string, *Error) {
 	req := c.req
 	req.Messages, req.Tools, req.Stop = slices.Clone(req.Messages), slices.Clone(req.Tools), slices.Clone(req.Stop) // the next attempt's are the caller's again
 	refuse := func(reason string) (Request, []string, *Error) {
 		return req, nil, &Error{Class: ClassPolicy, Reason: reason}
+	}
+	if !req.tries(l.Target) && !c.g.active(ctx, l.Name, l.Fingerprint) {
+		return refuse(ReasonNotActive)
 	}
 	size := 0
 	for _, m := range req.Messages {

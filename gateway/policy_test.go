@@ -125,7 +125,7 @@ func changes() map[string]func(*gateway.Request) {
 // that can change its answer, down to the parts of a message, and with the model
 // and the surface; with nothing else.
 func TestTheDigestCoversTheQuestion(t *testing.T) {
-	others := []string{"Role", "Model", "Schema", "JobID", "Workspace", "Feature", "PromptKey", "PromptVersion", "RequestID"} // Schema below
+	others := []string{"Role", "Model", "Schema", "JobID", "Trial", "Workspace", "Feature", "PromptKey", "PromptVersion", "RequestID"} // Schema below
 	for f := range reflect.TypeFor[gateway.Request]().Fields() {
 		if changes()[f.Name] == nil && !slices.Contains(others, f.Name) {
 			t.Errorf("R-GWC-11 nobody says whether Request.%s changes the answer", f.Name)

@@ -21,6 +21,7 @@ type Attempt struct {
 	Provider          string        `json:"provider"`
 	Protocol          Protocol      `json:"protocol"`
 	Model             string        `json:"model"`
+	Fingerprint       string        `json:"fingerprint"` // of the target: model and parameters
 	ServedModel       string        `json:"served_model,omitempty"`
 	ProviderRequestID string        `json:"provider_request_id,omitempty"`
 	Simulated         bool          `json:"simulated"`

@@ -64,6 +64,7 @@ type Request struct {
 	ParallelToolCalls *bool     // nil: the provider's default
 	Reasoning         Reasoning // empty: what the target declares
 	JobID             string
+	Trial             string // name of a model that the job tries although nobody has activated it
 	Workspace         string
 	Feature           string // free for the row; metrics use Role
 	PromptKey         string

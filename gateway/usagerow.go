@@ -8,7 +8,7 @@ func (a Attempt) UsageRow() contracts.UsageRow {
 		AttemptID: contracts.DeriveID(a.AttemptID, "attempt", 0), RequestID: clip(a.RequestID, 100),
 		ProviderRequestID: clip(a.ProviderRequestID, 200), JobID: contracts.UUID(a.JobID),
 		Feature: contracts.ModelRole(a.Role), Target: clip(a.Target, 100), Provider: clip(a.Provider, 50),
-		Model: clip(a.Model, 200), ServedModel: clip(a.ServedModel, 200),
+		Model: clip(a.Model, 200), Fingerprint: clip(a.Fingerprint, 64), ServedModel: clip(a.ServedModel, 200),
 		PromptKey: clip(a.PromptKey, 200), PromptVersion: clip(a.PromptVersion, 100), RequestDigest: clip(a.RequestDigest, 64),
 		Attempt: min(max(a.Number, 1), 100), Success: a.Class == "", Class: clip(string(a.Class), 50), Finish: clip(string(a.Finish), 50),
 		UsageKnown: a.Usage.Known, InputTokens: max(a.Usage.Input, 0), OutputTokens: max(a.Usage.Output, 0),

@@ -99,6 +99,7 @@ func (q *search) door() loopback.Config {
 // Do passes meta calls on and remembers how the first failed one failed: Python
 // is told a status, EC wants the reason.
 func (q *search) Do(ctx context.Context, req gateway.Request, budget gateway.Budget) (gateway.Response, error) {
+	req.Trial = q.s.task.Request.ModelRoute
 	resp, err := q.s.w.models.Do(ctx, req, budget)
 	if err != nil {
 		q.breaks(err)

@@ -81,6 +81,8 @@ func callMessage(err error) string {
 		return "model call: " + string(gateway.ClassOf(err))
 	case call.Reason == "no_model_for_route":
 		return "no configured model has the name or the route that the job asks for (options.model_route, models[].routes)"
+	case call.Reason == gateway.ReasonNotActive:
+		return "the model " + call.Target + " is configured in a version that nobody has activated; promptlab models list says more. A job tries it with --model-route"
 	}
 	return "model call: " + string(call.Class) + " (" + call.Reason + ")"
 }

@@ -122,7 +122,7 @@ func (s *scorer) ask(ctx context.Context, role gateway.Role, model string, c pro
 	}
 	resp, err := s.models.Do(ctx, gateway.Request{
 		Role: role, Model: model, Messages: messages, MaxTokens: tokens, Temperature: &temperature, Seed: &seed, Schema: shape,
-		JobID: string(s.task.JobID), Workspace: s.task.Request.WorkspaceID, Feature: string(s.task.Kind),
+		JobID: string(s.task.JobID), Trial: s.task.Request.ModelRoute, Workspace: s.task.Request.WorkspaceID, Feature: string(s.task.Kind),
 		PromptKey: c.Path, PromptVersion: version,
 	}, s.budget)
 	if err == nil {

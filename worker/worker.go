@@ -34,9 +34,10 @@ type Config struct {
 	// Models makes the gateway, whose rows go to the worker: it books them with
 	// the task that they belong to.
 	Models  func(rows gateway.Rows) (Models, error)
-	Python  pyrun.Config          // Timeout is set by the task
-	Log     *slog.Logger          // nil: silent
-	Metrics prometheus.Registerer // nil: not exported
+	Ruling  func(contracts.ActiveModels) // hears with each claim which models may answer; nil: nobody
+	Python  pyrun.Config                 // Timeout is set by the task
+	Log     *slog.Logger                 // nil: silent
+	Metrics prometheus.Registerer        // nil: not exported
 
 	Name        string        // unique among workers; empty: made of host, process and chance
 	Concurrency int           // tasks at once; 0: 2
@@ -228,6 +229,9 @@ func (w *Worker) claim(ctx context.Context, msg contracts.TaskMessage) (contract
 		task, err = w.c.EC.Claim(ctx, msg.TaskID, in)
 		return err
 	})
+	if err == nil && task.Models != nil && w.c.Ruling != nil {
+		w.c.Ruling(*task.Models)
+	}
 	return task, err
 }
 

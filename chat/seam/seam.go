@@ -115,6 +115,11 @@ func (c *Client) SessionOf(ctx context.Context, sha256Hex string) (contracts.Ses
 	return call[contracts.SessionAPIKeyOwner](ctx, c, http.MethodPost, "session-keys/resolve", nil, contracts.SessionAPIKeyLookup{KeySHA256: sha256Hex})
 }
 
+// ActiveModels gives what EC says about which models may answer.
+func (c *Client) ActiveModels(ctx context.Context) (contracts.ActiveModels, error) {
+	return call[contracts.ActiveModels](ctx, c, http.MethodGet, "models", nil, nil)
+}
+
 // Report tells EC what happened to a session.
 func (c *Client) Report(ctx context.Context, e contracts.OverlaySessionEvent) error {
 	_, err := call[json.RawMessage](ctx, c, http.MethodPost, "session-events", nil, e)

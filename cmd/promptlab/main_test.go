@@ -20,6 +20,7 @@ import (
 	"github.com/elnor/promptlab/cmd/promptlab/internal/app"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/cli"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/home"
+	"github.com/elnor/promptlab/contracts"
 )
 
 func TestMain(m *testing.M) {
@@ -77,6 +78,11 @@ func (p playServers) Chat(ctx context.Context, run cli.ServerRun) error { return
 
 func (playServers) Verify(string) (cli.VerifyReport, error) {
 	return cli.VerifyReport{AuditLines: 1}, nil
+}
+
+// Registered is the real one: it needs no server.
+func (playServers) Registered(memory, name string) (contracts.RegisteredModel, bool, error) {
+	return app.Servers{}.Registered(memory, name)
 }
 
 func (playServers) Worker(_ context.Context, run cli.ServerRun) error {

@@ -56,6 +56,91 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The registry: what may answer under which name, and what waits to */
+        get: operations["list-models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/models/{model_name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one model of the registry with its versions */
+        get: operations["get-model"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/models/{model_name}/activate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Use the configured version of a model, on the record of a job that it has answered */
+        post: operations["activate-model"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/models/{model_name}/deprecate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say that a model should not be relied on any more, or take that back */
+        post: operations["deprecate-model"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/models/{model_name}/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Use the version before the active one again */
+        post: operations["rollback-model"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/moderator-defaults/{moderator_id}": {
         parameters: {
             query?: never;
@@ -778,6 +863,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/internal/doc17/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Which version of each model may answer */
+        get: operations["list-active-models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/internal/doc17/observations": {
         parameters: {
             query?: never;
@@ -1064,6 +1166,14 @@ export interface components {
             message: string;
             request_id: string;
             retryable: boolean;
+        };
+        ActiveModel: {
+            fingerprint: string;
+            name: string;
+        };
+        ActiveModels: {
+            /** @default [] */
+            items?: components["schemas"]["ActiveModel"][];
         };
         ActiveOverlay: {
             /** Format: date-time */
@@ -1654,6 +1764,53 @@ export interface components {
             status?: string;
             type: string;
         };
+        ModelActivation: {
+            /** @default  */
+            changelog?: string;
+            docs_checked_on?: string;
+            docs_page?: string;
+            /** Format: uuid */
+            replay_job_id: string;
+        };
+        ModelDeprecation: {
+            /** @default  */
+            note?: string;
+            /** @default false */
+            undo?: boolean;
+        };
+        ModelList: {
+            items: components["schemas"]["RegisteredModel"][];
+        };
+        ModelRollback: {
+            /** @default  */
+            reason?: string;
+        };
+        ModelVersion: {
+            /** Format: date-time */
+            activated_at?: string;
+            activated_by?: string;
+            adapter: string;
+            base_model: string;
+            changelog?: string;
+            docs_checked_on?: string;
+            docs_page?: string;
+            evidence_ref?: string;
+            fingerprint: string;
+            model: string;
+            /** Format: date-time */
+            observed_at: string;
+            /** @default {} */
+            parameters?: {
+                [key: string]: string;
+            };
+            parent_id?: string;
+            /** Format: date-time */
+            retired_at?: string;
+            retired_why?: string;
+            /** @enum {string} */
+            status: "active" | "proposed" | "previous" | "retired";
+            version_id: string;
+        };
         ModeratorDefaults: {
             /**
              * @default both
@@ -2180,6 +2337,7 @@ export interface components {
             cost_known: boolean;
             /** @enum {string} */
             feature: "chat" | "rewrite" | "critic" | "judge" | "task" | "meta";
+            fingerprint?: string;
             finish?: string;
             /** @default 0 */
             input_tokens?: number;
@@ -2299,6 +2457,28 @@ export interface components {
             /** @default [] */
             judge_notes?: string[];
             lower_confidence_bound?: number;
+        };
+        RegisteredModel: {
+            active_version: string;
+            adapter: string;
+            base_model: string;
+            configured_version?: string;
+            /** @default false */
+            deprecated?: boolean;
+            /** Format: date-time */
+            deprecated_at?: string;
+            deprecation_note?: string;
+            display_name: string;
+            name: string;
+            notice?: string;
+            rollback_to?: string;
+            routes: ("chat" | "rewrite" | "critic" | "judge" | "task" | "meta")[];
+            schema_version: number;
+            /** @enum {string} */
+            type: "chat" | "simulator";
+            /** Format: date-time */
+            updated_at: string;
+            versions: components["schemas"]["ModelVersion"][];
         };
         RegistryEntry: {
             cursor: number;
@@ -2781,6 +2961,181 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Flags"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "list-models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelList"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "get-model": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegisteredModel"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "activate-model": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                model_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ModelActivation"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegisteredModel"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "deprecate-model": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                model_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ModelDeprecation"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegisteredModel"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "rollback-model": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                model_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ModelRollback"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegisteredModel"];
                 };
             };
             400: components["responses"]["400"];
@@ -4632,6 +4987,32 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ContextFacts"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "list-active-models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActiveModels"];
                 };
             };
             400: components["responses"]["400"];

@@ -133,13 +133,13 @@ var User = ec.Actor{Role: ec.RoleUser, Name: "person"} //nolint:gochecknoglobals
 func (e *Env) Send(body ec.Body) (ec.Receipt, error) {
 	actor := User
 	switch body.(type) {
-	case ec.SetFlags:
+	case ec.SetFlags, ec.ActivateModel, ec.RollbackModel, ec.DeprecateModel:
 		actor = ec.Actor{Role: ec.RoleOperator, Name: "operator"}
 	case ec.ClaimTask, ec.DeliverRows, ec.DeliverUsage, ec.FinishTask:
 		actor = ec.Actor{Role: ec.RoleWorker, Name: "worker"}
 	case ec.BuildPacket, ec.RecordTruth, ec.ReportSessionEvent, ec.ReportTask:
 		actor = ec.Actor{Role: ec.RoleSeam, Name: "seam"}
-	case ec.DispatchTask, ec.LoseTask, ec.ExternalEdit, ec.EnsureKeys, ec.PruneSessions, ec.Migrate:
+	case ec.DispatchTask, ec.LoseTask, ec.ExternalEdit, ec.EnsureKeys, ec.PruneSessions, ec.Migrate, ec.ObserveModels:
 		actor = ec.Actor{Role: ec.RoleSystem, Name: "ec"}
 	}
 	return e.Do(context.Background(), ec.Command{ID: uuid.NewString(), Actor: actor, Body: body})

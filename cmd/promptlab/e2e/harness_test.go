@@ -189,7 +189,7 @@ func newSystem(t *testing.T, o options) *system {
 		o.prices = "{input_per_mtok_usd: 0, output_per_mtok_usd: 0}"
 	}
 	if o.models == "" {
-		o.models = fmt.Sprintf("  - name: local\n    protocol: openai\n    base_url: %s\n    model: local-model\n    api_key_env: E2E_MODEL_KEY\n    prices: %s\n    routes: [task, meta, judge]\n", o.model, o.prices)
+		o.models = fmt.Sprintf("  - name: local\n    protocol: openai\n    base_url: %s\n    model: local-model\n    api_key_env: E2E_MODEL_KEY\n    prices: %s\n    routes: [chat, task, meta, judge]\n", o.model, o.prices)
 	}
 	config := fmt.Sprintf("models:\n%sworker:\n  lease: 3s\n  concurrency: 2\n  grace: 5s\n%s", o.models, o.extra)
 	if err := os.WriteFile(filepath.Join(s.home.Dir, "config.yaml"), []byte(config), 0o600); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/elnor/promptlab/ec/dispatch"
 	"github.com/elnor/promptlab/ec/dispatch/broker"
 	"github.com/elnor/promptlab/ec/remote"
+	"github.com/elnor/promptlab/gateway"
 	"github.com/elnor/promptlab/internal/life"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -48,7 +49,8 @@ func (s Servers) Worker(ctx context.Context, run cli.ServerRun) error {
 		return err
 	}
 	defer tasks.Close()
-	w, err := newWorker(run, tasks, b, nil)
+	heard := &gateway.Active{}
+	w, err := newWorker(run, tasks, b, nil, ruling{heardBy(heard), heard.Set})
 	if err != nil {
 		return err
 	}
@@ -102,11 +104,11 @@ func (s Servers) serve(ctx context.Context, run cli.ServerRun, everything bool) 
 	parts := []life.Part{
 		{Name: "store", Run: core.store.Run}, // stops last: everything below may still write
 		{Name: "writer", Run: core.writer.Run},
-		{Name: "prepare", Run: func(ctx context.Context) error { return core.prepare(ctx, run.SplitKey) }},
+		{Name: "prepare", Run: func(ctx context.Context) error { return core.prepare(ctx, run.SplitKey, run.Config.Targets()) }},
 		{Name: "dispatch", Run: dispatcher.Run},
 	}
 	if everything {
-		w, err := newWorker(run, door, b, reg)
+		w, err := newWorker(run, door, b, reg, ruling{allows: core.active})
 		if err != nil {
 			_ = ln.Close() // the reason is in err
 			return err
@@ -116,7 +118,7 @@ func (s Servers) serve(ctx context.Context, run cli.ServerRun, everything bool) 
 	parts = append(parts, life.HTTP("api", ln, server.Handler(), run.Config.Worker.Grace))
 	var c *chatPart
 	if everything {
-		if c, err = newChat(ctx, run, ownURL(run, ln), ownTransport(), reg); err != nil {
+		if c, err = newChat(ctx, run, ownURL(run, ln), ownTransport(), reg, core.active); err != nil {
 			_ = ln.Close() // the reason is in err
 			return err
 		}

@@ -28,7 +28,7 @@ import (
 func (s Servers) Chat(ctx context.Context, run cli.ServerRun) error {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	c, err := newChat(ctx, run, run.ECURL, nil, reg)
+	c, err := newChat(ctx, run, run.ECURL, nil, reg, nil)
 	if err != nil {
 		return err
 	}
@@ -49,8 +49,8 @@ type chatPart struct {
 }
 
 // newChat makes the chat endpoint. transport is how EC is reached; nil: as any
-// server elsewhere.
-func newChat(ctx context.Context, run cli.ServerRun, ecURL string, transport http.RoundTripper, reg *prometheus.Registry) (*chatPart, error) {
+// server elsewhere. active says which models may answer; nil: EC is asked.
+func newChat(ctx context.Context, run cli.ServerRun, ecURL string, transport http.RoundTripper, reg *prometheus.Registry, active activeFunc) (*chatPart, error) {
 	tokens, err := tokenHashes(run.Home)
 	if err != nil {
 		return nil, err
@@ -63,8 +63,16 @@ func newChat(ctx context.Context, run cli.ServerRun, ecURL string, transport htt
 	if err != nil {
 		return nil, err
 	}
+	var refresh func(context.Context) error
+	if active == nil {
+		h, err := hear(ctx, run, ec)
+		if err != nil {
+			return nil, err
+		}
+		active, refresh = heardBy(&h.Active), h.refresh
+	}
 	rows := chat.NewRows()
-	models, err := models(run, rows, reg, "chat")
+	models, err := models(run, rows, reg, "chat", active)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +91,7 @@ func newChat(ctx context.Context, run cli.ServerRun, ecURL string, transport htt
 		}
 	}
 	server, err := chat.New(chat.Config{
-		Seam: ec, Ledger: ec, Models: models, Rows: rows,
+		Seam: ec, Ledger: ec, Models: models, Rows: rows, Refresh: refresh,
 		UserToken: tokens["user"], Others: others, Hosts: hosts, TLS: run.Config.TLSCert != "",
 		Metrics: reg, Log: logOr(run.Log), Now: time.Now, SeamTimeout: run.Config.Chat.ECTimeout,
 		NewID: func() string { return uuid.Must(uuid.NewV7()).String() },

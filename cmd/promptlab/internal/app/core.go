@@ -74,7 +74,7 @@ const sandboxLevel = "L0"
 
 // newWorker makes a worker; it is the same beside EC and elsewhere. One that
 // cannot isolate as asked does not start.
-func newWorker(run cli.ServerRun, tasks ec.Tasks, b *broker.Broker, reg prometheus.Registerer) (*worker.Worker, error) {
+func newWorker(run cli.ServerRun, tasks ec.Tasks, b *broker.Broker, reg prometheus.Registerer, r ruling) (*worker.Worker, error) {
 	if want := run.Config.Sandbox.MinLevel; want != sandboxLevel {
 		return nil, &config.Error{Problems: []config.Problem{{
 			Key: "sandbox.min_level", Reason: fmt.Sprintf("%s is asked for and this build isolates at %s; no worker runs below what is asked for", want, sandboxLevel),
@@ -83,24 +83,19 @@ func newWorker(run cli.ServerRun, tasks ec.Tasks, b *broker.Broker, reg promethe
 	return worker.New(worker.Config{
 		EC: tasks, Redis: b.Redis(), Log: run.Log, Metrics: reg, Concurrency: run.Config.Worker.Concurrency, DrainFor: run.Config.Worker.Grace,
 		Python: pyrun.Config{Python: run.Config.Python, Log: run.Log},
-		Models: func(rows gateway.Rows) (worker.Models, error) { return models(run, rows, reg, "worker") },
+		Models: func(rows gateway.Rows) (worker.Models, error) { return models(run, rows, reg, "worker", r.allows) },
+		Ruling: r.hear,
 	})
 }
 
 // models makes the gateway of a part of the process: the configured models, or
 // the simulator. Parts of one process count apart.
-func models(run cli.ServerRun, rows gateway.Rows, reg prometheus.Registerer, part string) (*gateway.Gateway, error) {
-	list := run.Config.Models
-	if run.Config.Simulated() {
-		list = []gateway.ModelConfig{{
-			Name: "simulator", Protocol: "simulator", Model: run.Config.Simulator.World, Routes: gateway.Roles(),
-		}}
-	}
+func models(run cli.ServerRun, rows gateway.Rows, reg prometheus.Registerer, part string, active activeFunc) (*gateway.Gateway, error) {
 	if reg != nil {
 		reg = prometheus.WrapRegistererWith(prometheus.Labels{"part": part}, reg)
 	}
 	return gateway.New(gateway.Config{
-		Models: list, Rows: rows, Metrics: reg, Log: run.Log,
+		Models: run.Config.Targets(), Rows: rows, Metrics: reg, Log: run.Log, Active: active,
 		Adapters: map[gateway.Protocol]gateway.Adapter{
 			gateway.ProtocolOpenAI:    openai.New(openai.Config{}),
 			gateway.ProtocolAnthropic: anthropic.New(anthropic.Config{}),
@@ -141,8 +136,9 @@ func tokenHashes(h home.Home) (map[ec.Role][sha256.Size]byte, error) {
 	return out, nil
 }
 
-// prepare brings a library of an older release to this one, then sees to its keys.
-func (c *core) prepare(ctx context.Context, key string) error {
+// prepare brings a library of an older release to this one, then sees to its keys
+// and lets the registry follow the configured models.
+func (c *core) prepare(ctx context.Context, key string, models []gateway.ModelConfig) error {
 	for c.writer.View().UpgradeDue() {
 		pack, err := presetPack()
 		if err != nil {
@@ -153,6 +149,9 @@ func (c *core) prepare(ctx context.Context, key string) error {
 		}
 	}
 	if err := c.ensureKeys(ctx, key); err != nil {
+		return err
+	}
+	if done, err := c.observeModels(ctx, models); err != nil || !done {
 		return err
 	}
 	close(c.prepared)

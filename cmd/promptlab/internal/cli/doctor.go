@@ -104,7 +104,7 @@ func (a *app) examine(ctx context.Context, cfg config.Config) doctorReport {
 	r := doctorReport{OK: true, Sandbox: sandbox(cfg)}
 	r.Checks = append(r.Checks, a.checkHome(cfg))
 	r.Checks = append(r.Checks, a.checkPython(ctx, cfg)...)
-	r.Checks = append(r.Checks, checkSandbox(r.Sandbox), checkRedis(ctx, cfg), a.checkModels(ctx, cfg), checkDisk(cfg), checkClock())
+	r.Checks = append(r.Checks, checkSandbox(r.Sandbox), checkRedis(ctx, cfg), a.checkModels(ctx, cfg), a.checkRegistry(cfg), checkDisk(cfg), checkClock())
 	for _, c := range r.Checks {
 		r.OK = r.OK && (c.OK || !c.Required)
 	}

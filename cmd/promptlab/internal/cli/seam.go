@@ -6,6 +6,7 @@ import (
 
 	"github.com/elnor/promptlab/cmd/promptlab/internal/config"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/home"
+	"github.com/elnor/promptlab/contracts"
 )
 
 // Servers starts the long-running parts. Each call works until ctx ends, then stops
@@ -21,6 +22,8 @@ type Servers interface {
 	Chat(ctx context.Context, run ServerRun) error
 	// Verify checks the data root at a path.
 	Verify(memory string) (VerifyReport, error)
+	// Registered reads what a data root keeps of a model; false: nothing.
+	Registered(memory, name string) (contracts.RegisteredModel, bool, error)
 	// VerifySession checks what is kept of a session, by its file name.
 	VerifySession(ctx context.Context, memory, file string) (SessionReport, error)
 }

@@ -105,6 +105,15 @@ type Log struct {
 // Simulated tells whether answers come from the simulator because no model is configured.
 func (c Config) Simulated() bool { return len(c.Models) == 0 }
 
+// Targets gives the models that calls may go to: those that are configured, or
+// the simulator.
+func (c Config) Targets() []gateway.ModelConfig {
+	if !c.Simulated() {
+		return c.Models
+	}
+	return []gateway.ModelConfig{{Name: "simulator", Protocol: gateway.ProtocolSimulator, Model: c.Simulator.World, Routes: gateway.Roles()}}
+}
+
 // Input is everything that configuration is made from.
 type Input struct {
 	Flags    map[string]string           // by key; only those that were given
