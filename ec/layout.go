@@ -127,6 +127,8 @@ func (s *State) changeOf(e Event, into *Change) {
 	switch e := e.(type) {
 	case KeysPut:
 		put(pathKeys, mustJSON(e.Keys))
+	case ModelPut:
+		put(ModelPath(e.Model.Name), mustJSON(e.Model))
 	case FlagsPut:
 		put(pathFlags, mustJSON(e.Flags))
 	case RowsPut:
@@ -213,8 +215,6 @@ func liveChange(e Event, put func(path string, body []byte)) {
 		put(dirPlans+string(e.Plan.Plan.PlanID)+".json", mustJSON(e.Plan))
 	case PlanGone:
 		put(dirPlans+string(e.Plan.Plan.PlanID)+".json", nil)
-	case ModelPut:
-		put(ModelPath(e.Model.Name), mustJSON(e.Model))
 	}
 }
 
