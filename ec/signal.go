@@ -2,6 +2,7 @@ package ec
 
 import (
 	"slices"
+	"time"
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/internal/fault"
@@ -22,6 +23,24 @@ func (l SignalLine) ID() contracts.UUID {
 		return l.Feedback.FeedbackID
 	}
 	return l.Signal.SignalID
+}
+
+// SignalStream names the stream of these lines.
+func SignalStream() string { return pathSignals }
+
+// SignalsSince says which lines of the stream are kept when what is older than t
+// shall go. A line that cannot be read is kept: the load says what is wrong with it.
+func SignalsSince(t time.Time) func(line []byte) bool {
+	return func(line []byte) bool {
+		l, err := contracts.Decode[SignalLine](line, contracts.Stored)
+		if err != nil || l.Feedback == nil && l.Signal == nil {
+			return true
+		}
+		if l.Feedback != nil {
+			return !l.Feedback.CreatedAt.Before(t)
+		}
+		return !l.Signal.CreatedAt.Before(t)
+	}
 }
 
 // Kinds of lines. Each has ids of its own: whoever makes feedback ids knows

@@ -30,7 +30,8 @@ const turnBound = 15 * time.Millisecond
 
 // chatRow: a turn of a session with three overlays through the chat endpoint (wall,
 // notices, held packet, layers, chain, receipt made durable) against the same
-// messages sent to the model by a bare client.
+// messages sent to the model by a bare client. R-BND-19: what a live turn may add is
+// stated, and nothing of the lab is on its way.
 func chatRow(t *testing.T, b *board) {
 	const rounds, clients, span = 3, 16, 3 * time.Second
 	s := serve(t, t.TempDir())

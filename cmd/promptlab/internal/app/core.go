@@ -57,6 +57,9 @@ func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.retain(run.Config.Feedback.RetentionDays, time.Now()); err != nil {
+		return nil, errors.Join(err, c.store.Close())
+	}
 	policy := ec.DefaultPolicy()
 	w := run.Config.Worker
 	policy.Lease, policy.OptimizeLimit, policy.MeasureLimit = w.Lease, w.OptimizeLimit, w.MeasureLimit
@@ -67,6 +70,18 @@ func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
 		return nil, errors.Join(err, c.store.Close())
 	}
 	return c, nil
+}
+
+// retain removes feedback that is older than so many days; 0 keeps it all.
+func (c *core) retain(days uint64, now time.Time) error {
+	if days == 0 {
+		return nil
+	}
+	_, err := c.store.Shorten(ec.SignalStream(), ec.SignalsSince(now.AddDate(0, 0, -int(days)))) //nolint:gosec // at most 36500
+	if err != nil {
+		return fmt.Errorf("remove old feedback: %w", err)
+	}
+	return nil
 }
 
 // sandboxLevel is how well this build can lock the optimizer's process in.

@@ -36,6 +36,7 @@ type Config struct {
 	Chat        Chat
 	Simulator   Simulator
 	Companions  Companions
+	Feedback    Feedback
 	Log         Log
 }
 
@@ -43,6 +44,11 @@ type Config struct {
 type Companions struct {
 	Moderators string // who keeps moderators' defaults: store, profiles, off
 	Rooms      bool   // rooms and who takes part in them
+}
+
+// Feedback says how long feedback and signals are kept.
+type Feedback struct {
+	RetentionDays uint64 // 0: for ever
 }
 
 // Sandbox is how well the optimizer's process must be locked in.

@@ -68,14 +68,14 @@ func TestEveryKeyHasFileVariableAndFlag(t *testing.T) {
 		"worker.ec_url": "http://127.0.0.1:1", "worker.token_file": "/t", "worker.concurrency": "2",
 		"worker.lease": "5s", "worker.optimize_limit": "1m0s", "worker.measure_limit": "2m0s", "worker.grace": "3s",
 		"chat.listen": "127.0.0.1:1", "chat.ec_timeout": "1s",
-		"simulator.world": "null", "simulator.seed": "7", "log.level": "debug", "log.format": "json",
+		"simulator.world": "null", "simulator.seed": "7", "feedback.retention_days": "90", "log.level": "debug", "log.format": "json",
 		"companions.moderators": "profiles", "companions.rooms": "off",
 	}
 	bad := map[string]string{
 		"memory": "", "listen": "7717", "allow_remote": "yes", "redis_url": "http://x", "sandbox.min_level": "L9",
 		"models": `[{"name":"m"}]`, "scheduler.critic.cron": "daily", "scheduler.time_zone": "Mars/Olympus",
 		"worker.ec_url": "ftp://x", "worker.concurrency": "0", "worker.lease": "soon", "worker.optimize_limit": "-1s",
-		"worker.measure_limit": "0s", "worker.grace": "2h", "chat.listen": "1", "chat.ec_timeout": "0s", "simulator.world": "flat", "simulator.seed": "-1",
+		"worker.measure_limit": "0s", "worker.grace": "2h", "chat.listen": "1", "chat.ec_timeout": "0s", "simulator.world": "flat", "simulator.seed": "-1", "feedback.retention_days": "36501",
 		"log.level": "loud", "log.format": "xml", "companions.moderators": "nobody", "companions.rooms": "maybe",
 	}
 	for _, s := range config.Settings() {

@@ -160,6 +160,14 @@ func keys() []key {
 			set: func(c *Config, v string) (err error) { c.Simulator.Seed, err = number(v); return err },
 			get: func(c Config) string { return strconv.FormatUint(c.Simulator.Seed, 10) }},
 		moderatorsKey(), roomsKey(),
+		{name: "feedback.retention_days", usage: "feedback that is older is removed at a start; 0 keeps everything", fallback: "0",
+			set: func(c *Config, v string) (err error) {
+				if c.Feedback.RetentionDays, err = number(v); err == nil && c.Feedback.RetentionDays > 36_500 {
+					return errors.New("must be at most 36500 days; 0 keeps everything")
+				}
+				return err
+			},
+			get: func(c Config) string { return strconv.FormatUint(c.Feedback.RetentionDays, 10) }},
 		{name: "log.level", usage: "debug, info, warn or error", fallback: "info",
 			set: func(c *Config, v string) error { return logLevel(&c.Log.Level, v) },
 			get: func(c Config) string { return strings.ToLower(c.Log.Level.String()) }},
