@@ -252,20 +252,24 @@ func withoutNulls(body []byte) ([]byte, error) {
 	if err := json.Unmarshal(body, &top); err != nil {
 		return nil, err //nolint:wrapcheck // replaced by the caller
 	}
-	clean(top, "messages", "tools", "tool_calls", "function", "stream_options", "response_format", "json_schema", "promptlab", "content", "image_url", "context", "documents", "tool_choice", "source", "input", "text", "format", "reasoning")
+	clean(top, fieldsDeep, "messages", "tools", "tool_calls", "function", "stream_options", "response_format", "json_schema", "promptlab", "content", "image_url", "context", "documents", "tool_choice", "source", "input", "text", "format", "reasoning")
 	return json.Marshal(top)
 }
 
-// clean drops null members, and goes into those that are named.
-func clean(m map[string]json.RawMessage, into ...string) {
+// fieldsDeep is how deep an object of a client's can stand whose members we know;
+// a body that is nested deeper is not read again at each level.
+const fieldsDeep = 8
+
+// clean drops null members, and goes into those that are named, so deep.
+func clean(m map[string]json.RawMessage, deep int, into ...string) {
 	for name, raw := range m {
 		raw = bytes.TrimSpace(raw)
 		switch {
 		case string(raw) == "null":
 			delete(m, name)
-		case !slices.Contains(into, name) || len(raw) == 0:
+		case deep == 0 || !slices.Contains(into, name) || len(raw) == 0:
 		case raw[0] == '{':
-			m[name] = cleanObject(raw, into)
+			m[name] = cleanObject(raw, deep-1, into)
 		case raw[0] == '[':
 			var list []json.RawMessage
 			if json.Unmarshal(raw, &list) != nil {
@@ -273,7 +277,7 @@ func clean(m map[string]json.RawMessage, into ...string) {
 			}
 			for i, e := range list {
 				if e = bytes.TrimSpace(e); len(e) > 0 && e[0] == '{' {
-					list[i] = cleanObject(e, into)
+					list[i] = cleanObject(e, deep-1, into)
 				}
 			}
 			m[name] = encode(list)
@@ -281,12 +285,12 @@ func clean(m map[string]json.RawMessage, into ...string) {
 	}
 }
 
-func cleanObject(raw json.RawMessage, into []string) json.RawMessage {
+func cleanObject(raw json.RawMessage, deep int, into []string) json.RawMessage {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(raw, &m) != nil {
 		return raw
 	}
-	clean(m, into...)
+	clean(m, deep, into...)
 	return encode(m)
 }
 
