@@ -53,6 +53,11 @@ func (s *State) recordTruth(c Command, b RecordTruth) (decision, error) {
 	if again := doc.Last; again != nil && (t.TurnID != "" && again.TurnID == t.TurnID && again.OverrideMode == t.OverrideMode || contracts.HashJSON(again) == contracts.HashJSON(t)) {
 		return unchanged(old.file, "this receipt is known")
 	}
+	if slices.ContainsFunc(doc.History, func(h contracts.OverlayRuntimeTruthSummary) bool { // handed over once more: nobody heard that it was taken
+		return t.TurnID != "" && h.TurnID == t.TurnID && h.OverrideMode == t.OverrideMode && h.AppliedAt != nil && h.AppliedAt.Equal(t.AppliedAt.Time)
+	}) {
+		return unchanged(old.file, "this receipt is known")
+	}
 	own := t.OverrideMode == "" || t.OverrideMode == contracts.OverrideNone
 	newest := doc.Last == nil || !earlier(t, *doc.Last)
 	if own && newest {

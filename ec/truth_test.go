@@ -107,6 +107,26 @@ func TestTruth(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
+	t.Run("R-TRU-01 a receipt that is handed over twice is kept once", func(t *testing.T) {
+		twice := chat("twice")
+		l.on(twice, "secure-code", "verify-first")
+		at := func(minutes int, mode contracts.OverlayDispatchOverrideMode) func(*contracts.OverlayRuntimeTruthSummary) {
+			when := contracts.At(l.Clock.Now().Add(time.Duration(minutes-60) * time.Minute))
+			return func(s *contracts.OverlayRuntimeTruthSummary) {
+				s.SessionKey, s.AppliedAt, s.OverrideMode = twice, &when, mode
+			}
+		}
+		early, over := at(1, ""), at(3, contracts.OverrideUseActive)
+		for _, b := range []ec.RecordTruth{truth(2, "early", early), truth(2, "late", at(2, "")), truth(2, "over", over)} {
+			l.Must(b)
+		}
+		before := len(l.View().TruthHistory(twice))
+		for _, b := range []ec.RecordTruth{truth(2, "early", early), truth(2, "over", over)} {
+			if l.Must(b).Changed || len(l.View().TruthHistory(twice)) != before {
+				t.Errorf("the receipt of %s is there twice: %d, want %d", b.Truth.TurnID, len(l.View().TruthHistory(twice)), before)
+			}
+		}
+	})
 }
 
 func TestReanswerPlans(t *testing.T) {

@@ -103,6 +103,8 @@ func sentence(cmd *cobra.Command, err error) (message, todo string, code int) {
 // systemRemedy says what helps against what the operating system refused.
 func systemRemedy(err error) string {
 	switch {
+	case errors.Is(err, syscall.EADDRINUSE) && strings.Contains(err.Error(), "the chat endpoint"):
+		return "stop whatever listens there (another promptlab chat?), or choose another address for it: --chat-listen 127.0.0.1:0 takes a free port"
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "stop whatever listens there (another promptlab up?), or choose another address: --listen 127.0.0.1:0 takes a free port"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):

@@ -253,3 +253,45 @@ func TestProtectedPlacesAreRefused(t *testing.T) {
 		t.Error("Guard allowed the place that a linked tree really is in")
 	}
 }
+
+// A chat endpoint of its own process and a server of the same home come and go in
+// any order; what is left is what runs.
+func TestReadyFileOfTwoProcesses(t *testing.T) {
+	h := home.Home{Dir: t.TempDir()}
+	if err := os.MkdirAll(h.RunDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	up := home.Ready{API: "http://127.0.0.1:1", Chat: "http://127.0.0.1:2", PID: 42}
+	serve := home.Ready{API: "http://127.0.0.1:1", PID: 43}
+	chat := home.Ready{Chat: "http://127.0.0.1:3", PID: 44}
+	both := serve
+	both.Chat, both.ChatPID = chat.Chat, chat.PID
+	write := func(r home.Ready) func() error { return func() error { return h.WriteReady(r) } }
+	for _, step := range []struct {
+		what string
+		do   func() error
+		want home.Ready
+	}{
+		{"up starts", write(up), up},
+		{"chat starts beside it", func() error { return h.AddChat(chat) }, home.Ready{API: up.API, Chat: chat.Chat, PID: 42, ChatPID: 44, OwnChat: up.Chat}},
+		{"chat stops", func() error { return h.RemoveChat(44) }, up},
+		{"up stops", func() error { return h.RemoveReady(42) }, home.Ready{}},
+		{"serve starts", write(serve), serve},
+		{"chat starts beside it", func() error { return h.AddChat(chat) }, both},
+		{"serve stops", func() error { return h.RemoveReady(43) }, home.Ready{Chat: chat.Chat, ChatPID: 44}},
+		{"serve starts again", write(serve), both},
+		{"serve stops", func() error { return h.RemoveReady(43) }, home.Ready{Chat: chat.Chat, ChatPID: 44}},
+		{"chat stops", func() error { return h.RemoveChat(44) }, home.Ready{}},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.what, err)
+		}
+		got, err := h.ReadReady()
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		if d := cmp.Diff(step.want, got); err != nil || d != "" {
+			t.Errorf("after %s: %v (-want +got):\n%s", step.what, err, d)
+		}
+	}
+}
