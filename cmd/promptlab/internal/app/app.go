@@ -207,14 +207,10 @@ func newAPI(run cli.ServerRun, version string, core *core, b *broker.Broker, doo
 	if err != nil {
 		return nil, err
 	}
-	hosts := wall.LoopbackHosts(ln.Addr())
-	if run.Config.AllowRemote {
-		hosts = append([]string{run.Config.Listen}, hosts...)
-	}
 	return api.New(api.Config{
 		Service: core.writer, Feed: core.feed, Presets: presetPack,
 		Door: remote.Handler(door), Dashboard: b.Dashboard("/dashboard"),
-		Tokens: tokens, Hosts: hosts, TLS: run.Config.TLSCert != "", Simulated: run.Config.Simulated(),
+		Tokens: tokens, Hosts: hosts(run, run.Config.Listen, ln), TLS: run.Config.TLSCert != "", Simulated: run.Config.Simulated(),
 		// The chat endpoint counts as a seam by its calls, also beside EC in this
 		// process: that it runs does not say that it reports.
 		Retrieval: recommender().Available, Evidence: measured,
@@ -222,6 +218,16 @@ func newAPI(run cli.ServerRun, version string, core *core, b *broker.Broker, doo
 		Metrics: reg, Log: run.Log, Version: version, Now: time.Now,
 		NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
 	})
+}
+
+// hosts gives the names under which a listener may be addressed: as it was
+// configured, and by the address that it has, under which this process reaches it.
+func hosts(run cli.ServerRun, listen string, ln net.Listener) []string {
+	out := wall.LoopbackHosts(ln.Addr())
+	if run.Config.AllowRemote {
+		out = append([]string{listen, ln.Addr().String()}, out...)
+	}
+	return out
 }
 
 func checks(core *core, b *broker.Broker) func(context.Context) []api.Check {

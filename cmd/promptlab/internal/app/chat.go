@@ -20,7 +20,6 @@ import (
 	"github.com/elnor/promptlab/cmd/promptlab/internal/cli"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/home"
 	"github.com/elnor/promptlab/internal/life"
-	"github.com/elnor/promptlab/internal/wall"
 )
 
 // Chat runs the chat endpoint for an EC elsewhere, or for none: turns are then
@@ -80,10 +79,6 @@ func newChat(ctx context.Context, run cli.ServerRun, ecURL string, transport htt
 	if err != nil {
 		return nil, fmt.Errorf("the chat endpoint: %w", err)
 	}
-	hosts := wall.LoopbackHosts(ln.Addr())
-	if run.Config.AllowRemote {
-		hosts = append([]string{run.Config.ChatListen()}, hosts...)
-	}
 	others := map[string][sha256.Size]byte{}
 	for role, hash := range tokens {
 		if role != "user" {
@@ -92,7 +87,7 @@ func newChat(ctx context.Context, run cli.ServerRun, ecURL string, transport htt
 	}
 	server, err := chat.New(chat.Config{
 		Seam: ec, Ledger: ec, Models: models, Rows: rows, Refresh: refresh,
-		UserToken: tokens["user"], Others: others, Hosts: hosts, TLS: run.Config.TLSCert != "",
+		UserToken: tokens["user"], Others: others, Hosts: hosts(run, run.Config.ChatListen(), ln), TLS: run.Config.TLSCert != "",
 		Metrics: reg, Log: logOr(run.Log), Now: time.Now, SeamTimeout: run.Config.Chat.ECTimeout,
 		NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
 	})
