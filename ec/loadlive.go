@@ -53,8 +53,17 @@ func (l loader) sessions() error {
 			live = append(live, p)
 		}
 	}
+	var known map[string][]byte
+	if r, ok := l.src.(Recaller); ok {
+		known = r.Recall(RecallFormat())
+	}
 	holders := holding{}
-	if err := many(live, l.session, func(_ string, f foundSession) error {
+	if err := many(live, func(p string) (foundSession, error) {
+		if short, ok := known[p]; ok {
+			return recalledSession(p, short), nil
+		}
+		return l.session(p)
+	}, func(_ string, f foundSession) error {
 		l.s.sessions.Set(f.held.file, f.held)
 		holders.add(f.held.file, f.subjects)
 		return nil

@@ -2,6 +2,7 @@ package ec
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,13 @@ func TestWhatIsPackedComesBackWhole(t *testing.T) {
 		x := Session{file: "f"}
 		anything(t, reflect.ValueOf(&x.OverlaySessionState).Elem())
 		anything(t, reflect.ValueOf(&x.Kept).Elem())
-		got := x.storePacked().session()
+		held := x.storePacked()
+		back := recalledSession("sessions/f.json", held.packed)
+		if d := cmp.Diff(foundSession{held, x.subjects()}, back, cmp.AllowUnexported(foundSession{}, stored{}), cmpopts.EquateEmpty(),
+			cmpopts.IgnoreFields(stored{}, "whole")); d != "" {
+			t.Fatalf("recalled of a session (-as stored +got):\n%s", d)
+		}
+		got := back.held.session()
 		if d := cmp.Diff(x.OverlaySessionState, got.OverlaySessionState, cmpopts.EquateEmpty()); d != "" {
 			t.Fatalf("packed and unpacked a session's state (-want +got):\n%s", d)
 		}
@@ -80,5 +87,34 @@ func TestAPackedSessionIsUnpackedOnce(t *testing.T) {
 		if x := <-got; x != first {
 			t.Error("two readers got two different sessions")
 		}
+	}
+}
+
+// What was kept by a release with other fields, or other rules for them, is not
+// taken for ours.
+func TestTheRecallFormatFollowsTheTypes(t *testing.T) {
+	type inner struct {
+		At contracts.Time `json:"at"`
+	}
+	of := func(v any) string {
+		var b strings.Builder
+		madeOf(&b, reflect.TypeOf(v))
+		return b.String()
+	}
+	seen := map[string]bool{}
+	all := []any{
+		struct{ A string }{}, struct{ B string }{}, struct{ A int }{}, struct{ A *string }{}, struct{ A []string }{},
+		struct{ A, B string }{}, struct{ B, A string }{}, struct {
+			A string `maxLength:"3"`
+		}{}, struct{ A []inner }{}, struct{ A inner }{},
+	}
+	for _, v := range all {
+		seen[of(v)] = true
+	}
+	if len(seen) != len(all) {
+		t.Errorf("%d types have %d descriptions", len(all), len(seen))
+	}
+	if a, b := RecallFormat(), RecallFormat(); a != b || len(a) != 64 {
+		t.Errorf("the format is %q, then %q", a, b)
 	}
 }

@@ -1,7 +1,6 @@
 package ec
 
 import (
-	"bytes"
 	"slices"
 	"sync/atomic"
 
@@ -15,10 +14,11 @@ type stored struct {
 	file      string
 	workspace string
 	kind      contracts.SupportedSurface
-	activeAt  int64 // Kept.ActiveAt, in Unix milliseconds
-	lastAt    int64 // lastActivity, likewise
-	active    bool  // an overlay is on for the next turn
-	packed    []byte
+	activeAt  int64                   // Kept.ActiveAt, in Unix milliseconds
+	lastAt    int64                   // lastActivity, likewise
+	active    bool                    // an overlay is on for the next turn
+	packed    []byte                  // the short form that recall.go describes
+	at        int                     // where the session begins in it
 	whole     atomic.Pointer[Session] // nil: only packed so far
 }
 
@@ -41,7 +41,7 @@ func (x *Session) store() *stored {
 // storePacked is store for a session that is not needed now.
 func (x *Session) storePacked() *stored {
 	out := x.outside()
-	out.packed = bytes.Clone(pack(pack(make([]byte, 0, 4<<10), &x.OverlaySessionState), &x.Kept)) // without room to grow
+	out.packed, out.at = x.pack()
 	return out
 }
 
@@ -52,7 +52,7 @@ func (h *stored) session() *Session {
 		return x
 	}
 	x := &Session{file: h.file, memo: &packetMemo{}}
-	unpack(unpack(h.packed, &x.OverlaySessionState), &x.Kept)
+	unpack(unpack(h.packed[h.at:], &x.OverlaySessionState), &x.Kept)
 	if h.whole.CompareAndSwap(nil, x) {
 		return x
 	}

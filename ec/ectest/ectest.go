@@ -78,7 +78,7 @@ func (e *Env) start() {
 	log := slog.New(slog.DiscardHandler)
 	e.Feed = feed.New(1)
 	var w *writer.Writer
-	e.Store, err = store.Open(store.Config{FS: fs, Log: log, Watch: ec.Watched(), OnEdit: func(x store.Edit) { w.Edit(x) }})
+	e.Store, err = store.Open(store.Config{FS: fs, Log: log, Watch: ec.Watched(), Recall: true, OnEdit: func(x store.Edit) { w.Edit(x) }})
 	if err != nil {
 		e.tb.Fatal(err)
 	}

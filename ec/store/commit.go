@@ -170,12 +170,14 @@ func (s *Store) learn(p string) (*doc, error) {
 }
 
 // note remembers a path for the first time.
-func (s *Store) note(p, hash string) *doc {
+func (s *Store) note(p, hash string) *doc { return s.noteStamped(p, hash, fsx.Stamp{}) }
+
+func (s *Store) noteStamped(p, hash string, stamp fsx.Stamp) *doc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.docs[p]
 	if d == nil {
-		d = &doc{known: hash}
+		d = &doc{known: hash, stamp: stamp}
 		s.docs[p] = d
 	}
 	return d
@@ -295,6 +297,7 @@ func (s *Store) publish(st *staged) {
 		k := s.docs[p]
 		k.pending, k.body, k.hash = true, d.Body, hashOf(d.Body)
 		k.version++
+		k.stamp = fsx.Stamp{}
 		s.pending[p] = struct{}{}
 	}
 }

@@ -325,25 +325,31 @@ func (s *Store) touch(dir string) {
 
 // look reads what lies at a path: its text and hash, or absent, or blocked.
 func (s *Store) look(p string) ([]byte, string, error) {
+	body, at, _, err := s.lookStamped(p)
+	return body, at, err
+}
+
+// lookStamped is look with the stamp that the file had before it was read.
+func (s *Store) lookStamped(p string) (body []byte, at string, stamp fsx.Stamp, err error) {
 	f, err := s.fs.Open(p)
 	if errors.Is(err, fsx.ErrNotRegular) {
-		return nil, blocked, nil
+		return nil, blocked, stamp, nil
 	}
 	if gone(err) {
-		return nil, absent, nil
+		return nil, absent, stamp, nil
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, "", stamp, err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	body, err := fsx.ReadAll(f, MaxDocument+1)
+	body, err = fsx.ReadAll(f, MaxDocument+1)
 	if err != nil {
-		return nil, "", err
+		return nil, "", stamp, err
 	}
 	if len(body) > MaxDocument {
-		return nil, blocked, nil
+		return nil, blocked, stamp, nil
 	}
-	return body, hashOf(body), nil
+	return body, hashOf(body), fsx.StampOf(f), nil
 }
 
 // keep puts a text aside that has lost its place and must not be lost itself.

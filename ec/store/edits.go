@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/elnor/promptlab/ec/store/fsx"
 )
 
 // contest reports a foreign text (at is its hash) once, after making it durable:
@@ -47,7 +49,7 @@ func (s *Store) Accept(p string, body []byte) {
 	}
 	d.known, d.durable = hashOf(body), d.told == hashOf(body)
 	d.foreign, d.told = false, ""
-	d.pending, d.body = false, nil
+	d.pending, d.body, d.stamp = false, nil, fsx.Stamp{}
 	d.version++
 	delete(s.pending, p)
 	delete(s.fresh, p)

@@ -25,7 +25,7 @@ func (s *Store) Read(p string) ([]byte, bool, error) {
 		return body, true, nil
 	}
 	s.mu.Unlock()
-	body, at, err := s.look(p)
+	body, at, stamp, err := s.lookStamped(p)
 	if err != nil {
 		return nil, false, err
 	}
@@ -33,7 +33,7 @@ func (s *Store) Read(p string) ([]byte, bool, error) {
 		return nil, false, conflict(p, "is not a document")
 	}
 	if at != absent {
-		s.note(p, at)
+		s.noteStamped(p, at, stamp)
 	}
 	return body, at != absent, nil
 }

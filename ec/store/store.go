@@ -74,6 +74,9 @@ type Config struct {
 	// how often the journal is emptied (30 s), Rescan how often watched folders
 	// are looked through (2 s).
 	WriteBehind, Checkpoint, Rescan time.Duration
+	// Recall lets a start go by what Remember has kept of documents that have not
+	// changed since. Without it every text is read.
+	Recall bool
 	// MaxRecords and MaxBytes of the journal bring the checkpoint forward
 	// (10,000 and 32 MiB).
 	MaxRecords int
@@ -100,13 +103,15 @@ func (c *Config) defaults() {
 	}
 }
 
-// Store is an open store. Locks are taken in the order io, jmu, mu.
+// Store is an open store. Locks are taken in the order recalling, io, jmu, mu.
 type Store struct {
 	cfg  Config
 	fs   fsx.FS
 	log  *slog.Logger
 	hook hook.Hooks
 	lock io.Closer
+
+	recalling sync.Mutex // the recall file
 
 	io  sync.Mutex // documents, checkpoints, rescans: one at a time
 	jmu sync.Mutex // the journal and what goes into it
@@ -132,8 +137,9 @@ type Store struct {
 
 // doc is what the store knows of one path.
 type doc struct {
-	known   string // hash of the text that may be on the disk: read, written or accepted
-	durable bool   // that text is known to survive
+	known   string    // hash of the text that may be on the disk: read, written or accepted
+	durable bool      // that text is known to survive
+	stamp   fsx.Stamp // of the file whose text was read first; zero once that may have changed
 	pending bool
 	version uint64 // of the pending text
 	body    []byte

@@ -3,6 +3,7 @@ package writer_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/elnor/promptlab/ec/ectest"
 	"github.com/elnor/promptlab/ec/store"
 	"github.com/elnor/promptlab/ec/store/disksim"
+	"github.com/elnor/promptlab/ec/store/fsx"
 	"github.com/elnor/promptlab/ec/writer"
 )
 
@@ -31,12 +33,16 @@ type rig struct {
 }
 
 func newRig(t *testing.T, disk *disksim.Disk, wrap func(*store.Store) writer.Store) (*rig, error) {
+	return rigOver(t, disk, disk, time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC), wrap)
+}
+
+func rigOver(t *testing.T, fs fsx.FS, disk *disksim.Disk, at time.Time, wrap func(*store.Store) writer.Store) (*rig, error) {
 	log := slog.New(slog.DiscardHandler)
-	s, err := store.Open(store.Config{FS: disk, Log: log})
+	s, err := store.Open(store.Config{FS: fs, Log: log, Recall: true})
 	if err != nil {
 		return nil, err
 	}
-	r := &rig{t: t, disk: disk, store: s, at: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)}
+	r := &rig{t: t, disk: disk, store: s, at: at}
 	now := func() time.Time { r.at = r.at.Add(time.Second); return r.at }
 	r.Writer, err = writer.Open(writer.Config{Store: wrap(s), Policy: ec.DefaultPolicy(), Now: now, Log: log, Derive: time.Hour})
 	if err != nil {
@@ -45,7 +51,7 @@ func newRig(t *testing.T, disk *disksim.Disk, wrap func(*store.Store) writer.Sto
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	r.stop = func() error { cancel(); return <-ended }
+	r.stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	return r, nil
 }
 
@@ -177,7 +183,7 @@ type found struct {
 
 // campaign runs the script over a disk that is cut at every call, and gives the
 // disks and the picture after each command.
-func campaign(t *testing.T, seed uint64, wrap func(*store.Store) writer.Store) (disks []found, pictures []string) {
+func campaign(t *testing.T, seed uint64, restarts bool, wrap func(*store.Store) writer.Store) (disks []found, pictures []string) {
 	disk := disksim.New()
 	rng := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // chance, not a secret
 	acked := 0
@@ -194,7 +200,8 @@ func campaign(t *testing.T, seed uint64, wrap func(*store.Store) writer.Store) (
 			disks = append(disks, found{disk.PowerCut(c), acked, where})
 		}
 	}
-	disk.Before = func(call int, what string) { cut(fmt.Sprintf("call %d, %s", call, what)) }
+	before := func(call int, what string) { cut(fmt.Sprintf("call %d, %s", call, what)) }
+	disk.Before = before
 	r, err := newRig(t, disk, wrap)
 	if err != nil {
 		t.Fatal(err)
@@ -212,6 +219,13 @@ func campaign(t *testing.T, seed uint64, wrap func(*store.Store) writer.Store) (
 			err = r.store.Flush()
 		case 1:
 			err = r.store.Checkpoint()
+		}
+		if err == nil && restarts && n%13 == 12 { // a clean end, and a start that goes by what it kept
+			if err = errors.Join(r.stop(), r.store.Close()); err == nil {
+				disk = disk.Kill()
+				disk.Before = before
+				r, err = rigOver(t, disk, disk, r.at, wrap)
+			}
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -260,7 +274,7 @@ func judge(t *testing.T, f found, pictures []string, write bool) error {
 func TestEveryCommandSurvivesAPowerCut(t *testing.T) {
 	total := 0
 	for seed := range uint64(seeds) {
-		disks, pictures := campaign(t, seed, plain)
+		disks, pictures := campaign(t, seed, true, plain)
 		total += len(disks) / stride
 		for i, f := range disks {
 			if i%stride != 0 {
@@ -307,7 +321,7 @@ func TestTheCheckCatchesPlantedBugs(t *testing.T) {
 		"half a command":          func(s *store.Store) writer.Store { return torn{s} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			disks, pictures := campaign(t, 1, wrap)
+			disks, pictures := campaign(t, 1, false, wrap)
 			for _, f := range disks {
 				if judge(t, f, pictures, false) != nil {
 					return

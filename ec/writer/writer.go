@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type Store interface {
 	ec.Source
 	Commit(batch []store.Change) error
 	Accept(path string, body []byte)
+	Remember(format string, docs iter.Seq2[string, []byte], short func(path string, body []byte) ([]byte, error)) error
 	Err() error
 }
 
@@ -150,7 +152,11 @@ func (w *Writer) Run(ctx context.Context) error {
 		case <-tick.C:
 			err = w.derive()
 		case <-ctx.Done():
-			return w.derive()
+			if err := w.derive(); err != nil {
+				return err
+			}
+			w.remember()
+			return nil
 		}
 		if err != nil {
 			return err
@@ -279,6 +285,13 @@ func (w *Writer) failed(err error) error {
 		return fault.Wrap(fault.Internal, "internal", err, "nothing was changed: EC made a mistake")
 	}
 	return w.unavailable()
+}
+
+// remember keeps the sessions for the next start, which is only slower without.
+func (w *Writer) remember() {
+	if err := w.cfg.Store.Remember(ec.RecallFormat(), w.View().Sleepers(), ec.ShortSession); err != nil {
+		w.cfg.Log.Warn("the next start will read every session", "error", err)
+	}
 }
 
 // inTheWay tells once that something else lies where a derived document belongs.

@@ -25,6 +25,7 @@ type checker struct {
 
 	seen      map[seenKey]bool
 	figures   figures
+	recalled  int // short forms that a start went by
 	violation error
 }
 
@@ -62,7 +63,7 @@ func (c *checker) fail(format string, args ...any) {
 }
 
 func (c *checker) open(d *disksim.Disk) (*store.Store, error) {
-	return store.OpenHooked(store.Config{FS: d}, c.hooks)
+	return store.OpenHooked(store.Config{FS: d, Recall: true}, c.hooks)
 }
 
 // point is a moment at which the power may go: lo changes were acknowledged, hi
@@ -146,6 +147,9 @@ func (c *checker) judge(d *disksim.Disk, lo, hi int, brief bool) error {
 	}
 	if brief {
 		return nil
+	}
+	if err := c.recalls(s, files); err != nil {
+		return err
 	}
 	if err := agrees(s, files); err != nil {
 		return err

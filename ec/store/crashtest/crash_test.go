@@ -29,6 +29,9 @@ func TestStoreSurvivesEveryCut(t *testing.T) {
 			t.Fatalf("workload %d: %v", i, c.violation)
 		}
 		total = total.plus(c.figures)
+		if i == 0 && c.recalled == 0 {
+			t.Error("no start went by a recall file")
+		}
 	}
 	script := scripted()
 	c := newChecker(hook.Hooks{}, script, 99)

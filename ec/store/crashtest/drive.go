@@ -15,6 +15,7 @@ type run struct {
 	c     *checker
 	d     *disksim.Disk
 	s     *store.Store
+	known map[string][]byte        // short forms at the start
 	acked int                      // changes
 	hi    int                      // changes begun, also those refused
 	base  int                      // calls of the processes before this one
@@ -56,7 +57,9 @@ func (r *run) follow() {
 }
 
 func (r *run) open() (err error) {
-	r.s, err = r.c.open(r.d)
+	if r.s, err = r.c.open(r.d); err == nil {
+		r.learn()
+	}
 	return err
 }
 
@@ -77,7 +80,12 @@ func (r *run) step(st step) error {
 		return r.s.Flush()
 	case st.do == checkpoint:
 		return r.s.Checkpoint()
+	case st.do == remember:
+		return r.remember()
 	case st.do == restart:
+		if err := r.remember(); err != nil {
+			return err
+		}
 		if err := r.s.Close(); err != nil {
 			return err
 		}
@@ -91,14 +99,14 @@ func (r *run) step(st step) error {
 	return r.open()
 }
 
-// flips inverts single bits of the journal and the streams of a disk as a killed
-// process left it. The store must refuse to start or lose nothing.
+// flips inverts single bits of the journal, the streams and the recall file of a
+// disk as a killed process left it. The store must refuse to start or lose nothing.
 func (c *checker) flips(d *disksim.Disk, acked int) {
 	d.Before = nil
 	files := d.Files()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		body := files[name]
-		if !strings.HasSuffix(name, ".jsonl") {
+		if !strings.HasSuffix(name, ".jsonl") && name != ".ec/recall" {
 			continue
 		}
 		for at := range body {
@@ -124,7 +132,9 @@ func (c *checker) flips(d *disksim.Disk, acked int) {
 			if err != nil || c.match(files, acked, acked) < 0 {
 				c.fail("bit %d of byte %d of %s flipped: started, and lost something: %s (%w)", bit, at, name, c.explain(files, acked, acked), err)
 			}
-			_ = s
+			if err := c.recalls(s, files); err != nil {
+				c.fail("bit %d of byte %d of %s flipped: %w", bit, at, name, err)
+			}
 		}
 	}
 }

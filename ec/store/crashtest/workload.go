@@ -24,7 +24,8 @@ const (
 	commit action = iota
 	flush
 	checkpoint
-	restart // close and open
+	remember
+	restart // remember, close and open
 	crash   // the process dies and the next one opens
 )
 
@@ -104,7 +105,7 @@ func scripted() []step {
 	add(one(m.change([]store.Doc{m.doc("s/k.json", 9), m.doc("s/l.json", 0)})))
 	add(step{do: restart})
 	add(one(m.change([]store.Doc{{Path: "s/k.json"}}, m.line(feed, 4))), step{do: flush}, step{do: checkpoint})
-	add(one(m.change([]store.Doc{m.doc("s/k.json", 9)}, m.line(feed, 4))))
+	add(one(m.change([]store.Doc{m.doc("s/k.json", 9)}, m.line(feed, 4))), step{do: remember})
 	add(one(m.change([]store.Doc{m.doc("s/k.json", 3)})))
 	return s
 }

@@ -62,8 +62,8 @@ func (d *Disk) Create(name string) (fsx.File, error) {
 	if dir.names[path.Base(name)] != nil {
 		return nil, fail("create", name, fs.ErrExist)
 	}
-	n := &node{}
-	if err := act(f, "create", name, func() { dir.change(move{{path.Base(name), n}}) }); err != nil {
+	n := &node{changedKept: d.now()} // with the name comes the time when it was made
+	if err := act(f, "create", name, func() { dir.change(move{{path.Base(name), n}}, d.now()) }); err != nil {
 		return nil, err
 	}
 	return &handle{d, n, name}, nil
@@ -90,16 +90,16 @@ func (h *handle) Write(p []byte) (int, error) {
 	half := p[:len(p)/2]
 	switch f {
 	case NoFault:
-		h.n.append(p)
+		h.n.append(p, h.d.now())
 		return len(p), nil
 	case ENOSPC:
-		h.n.append(half)
+		h.n.append(half, h.d.now())
 		return len(half), fail("write", h.name, syscall.ENOSPC)
 	case Short:
-		h.n.append(half)
+		h.n.append(half, h.d.now())
 		return len(half), nil
 	case EIODone:
-		h.n.append(p)
+		h.n.append(p, h.d.now())
 	}
 	return 0, fail("write", h.name, syscall.EIO)
 }
@@ -143,7 +143,7 @@ func (d *Disk) Rename(from, to string) error {
 	if dir.names[path.Base(to)] != nil {
 		return fail("rename", to, fs.ErrExist)
 	}
-	return act(f, "rename", to, func() { dir.change(move{{path.Base(from), nil}, {path.Base(to), n}}) })
+	return act(f, "rename", to, func() { dir.change(move{{path.Base(from), nil}, {path.Base(to), n}}, d.now()) })
 }
 
 // Exchange implements fsx.FS.
@@ -161,7 +161,7 @@ func (d *Disk) Exchange(a, b string) error {
 	if na == nil || nb == nil {
 		return fail("exchange", b, fs.ErrNotExist)
 	}
-	return act(f, "exchange", b, func() { dir.change(move{{path.Base(a), nb}, {path.Base(b), na}}) })
+	return act(f, "exchange", b, func() { dir.change(move{{path.Base(a), nb}, {path.Base(b), na}}, d.now()) })
 }
 
 // Remove implements fsx.FS.
@@ -171,7 +171,7 @@ func (d *Disk) Remove(name string) error {
 	if _, err := d.regular("remove", name); err != nil {
 		return err
 	}
-	return act(f, "remove", name, func() { d.find(path.Dir(name)).change(move{{path.Base(name), nil}}) })
+	return act(f, "remove", name, func() { d.find(path.Dir(name)).change(move{{path.Base(name), nil}}, d.now()) })
 }
 
 // Truncate implements fsx.FS.
@@ -182,7 +182,7 @@ func (d *Disk) Truncate(name string, size int64) error {
 	if err != nil {
 		return err
 	}
-	return act(f, "truncate", name, func() { n.truncate(int(size)) })
+	return act(f, "truncate", name, func() { n.truncate(int(size), d.now()) })
 }
 
 // MkdirAll implements fsx.FS: every new folder and every sync of a parent is a
@@ -211,7 +211,7 @@ func (d *Disk) mkdir(p string) error {
 	}
 	switch n := parent.names[path.Base(p)]; {
 	case n == nil:
-		return act(f, "mkdir", p, func() { parent.change(move{{path.Base(p), newDir()}}) })
+		return act(f, "mkdir", p, func() { parent.change(move{{path.Base(p), newDir()}}, d.now()) })
 	case !n.dir:
 		return fail("mkdir", p, syscall.ENOTDIR)
 	default:

@@ -36,7 +36,7 @@ func Extremes() []Cut {
 func (d *Disk) PowerCut(c Cut) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &Disk{root: c.survive(d.root)}
+	return &Disk{root: c.survive(d.root), age: d.age}
 }
 
 // Kill gives the disk as the next process finds it when only the process died:
@@ -44,13 +44,14 @@ func (d *Disk) PowerCut(c Cut) *Disk {
 func (d *Disk) Kill() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &Disk{root: d.root.clone(map[*node]*node{})}
+	return &Disk{root: d.root.clone(map[*node]*node{}), age: d.age}
 }
 
 func (c Cut) survive(n *node) *node {
 	if !n.dir {
 		body := c.content(n)
-		return &node{cur: body, kept: append([]byte(nil), body...)}
+		at := c.changed(n)
+		return &node{cur: body, kept: append([]byte(nil), body...), changed: at, changedKept: at}
 	}
 	names := make(map[string]*node, len(n.stable))
 	for k, v := range n.stable {
@@ -67,6 +68,14 @@ func (c Cut) survive(n *node) *node {
 		out.names[k], out.stable[k] = s, s
 	}
 	return out
+}
+
+// changed gives the time that is found of the last change.
+func (c Cut) changed(n *node) int {
+	if c.Content == All || c.Content == Zeros || c.Content == Random && c.Rand.IntN(2) == 0 {
+		return n.changed
+	}
+	return n.changedKept
 }
 
 func (c Cut) content(n *node) []byte {

@@ -29,6 +29,7 @@ type Disk struct {
 	mu     sync.Mutex
 	root   *node
 	calls  int
+	age    int // changes so far, those of the disks before it too
 	locked map[string]bool
 	fault  *Fault
 }
@@ -78,15 +79,16 @@ func (d *Disk) Flip(name string, offset, bit int) {
 func (d *Disk) Put(name string, body []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.age++
 	dir := d.find(path.Dir(name))
 	if body == nil {
-		dir.change(move{{path.Base(name), nil}})
+		dir.change(move{{path.Base(name), nil}}, d.now())
 		return
 	}
 	n := &node{}
-	n.append(body)
+	n.append(body, d.now())
 	n.sync()
-	dir.change(move{{path.Base(name), n}})
+	dir.change(move{{path.Base(name), n}}, d.now())
 }
 
 // Fingerprint is the same for disks that a running program cannot tell apart.
@@ -98,7 +100,7 @@ func (d *Disk) Fingerprint() uint64 {
 	walk = func(n *node) {
 		for _, k := range sorted(n.names) {
 			c := n.names[k]
-			_, _ = fmt.Fprintf(h, "%s %t %d\n", k, c.dir, len(c.cur))
+			_, _ = fmt.Fprintf(h, "%s %t %d %d\n", k, c.dir, len(c.cur), c.changed)
 			_, _ = h.Write(c.cur)
 			if c.dir {
 				walk(c)
@@ -142,6 +144,9 @@ func (d *Disk) enter(what string, changes bool) FaultKind {
 	d.mu.Lock()
 	n := d.calls
 	d.calls++
+	if changes {
+		d.age++
+	}
 	if d.Before != nil && changes {
 		d.mu.Unlock()
 		d.Before(n, what)
@@ -186,7 +191,7 @@ func (d *Disk) Open(name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return io.NopCloser(bytes.NewReader(append([]byte(nil), n.cur...))), nil
+	return reading{bytes.NewReader(append([]byte(nil), n.cur...)), d.stamp(n)}, nil
 }
 
 // Stat implements fsx.FS.
@@ -241,7 +246,7 @@ func (d *Disk) Lock(name string) (io.Closer, error) {
 		if err != nil {
 			return nil, err
 		}
-		dir.change(move{{path.Base(name), &node{}}})
+		dir.change(move{{path.Base(name), &node{}}}, d.now())
 	}
 	if d.locked == nil {
 		d.locked = map[string]bool{}

@@ -9,6 +9,9 @@ type node struct {
 	kept []byte // file: durable
 	ops  []write
 
+	changed     int // file: the disk's time of the last change of its content or its name
+	changedKept int // file: the durable one
+
 	names  map[string]*node // folder: as seen
 	stable map[string]*node // folder: durable
 	moves  []move
@@ -34,8 +37,13 @@ func newDir() *node {
 	return &node{dir: true, names: map[string]*node{}, stable: map[string]*node{}}
 }
 
-func (n *node) change(m move) {
+func (n *node) change(m move, now int) {
 	apply(n.names, m)
+	for _, x := range m {
+		if x.to != nil {
+			x.to.changed = now
+		}
+	}
 	n.moves = append(n.moves, m)
 }
 
@@ -49,7 +57,8 @@ func apply(names map[string]*node, m move) {
 	}
 }
 
-func (n *node) append(data []byte) {
+func (n *node) append(data []byte, now int) {
+	n.changed = now
 	if len(data) == 0 {
 		return
 	}
@@ -58,7 +67,8 @@ func (n *node) append(data []byte) {
 	n.ops = append(n.ops, w)
 }
 
-func (n *node) truncate(size int) {
+func (n *node) truncate(size, now int) {
+	n.changed = now
 	n.cur = resize(n.cur, size)
 	n.ops = append(n.ops, write{off: size})
 }
@@ -95,7 +105,7 @@ func (n *node) sync() {
 			n.kept = put(n.kept, w.off, w.data)
 		}
 	}
-	n.ops = nil
+	n.ops, n.changedKept = nil, n.changed
 }
 
 // lose is a sync that failed: the kernel forgets the pages of a file, so no
@@ -115,7 +125,7 @@ func (n *node) clone(seen map[*node]*node) *node {
 	if c, ok := seen[n]; ok {
 		return c
 	}
-	c := &node{dir: n.dir}
+	c := &node{dir: n.dir, changed: n.changed, changedKept: n.changedKept}
 	seen[n] = c
 	if !n.dir {
 		c.cur = append([]byte(nil), n.cur...)

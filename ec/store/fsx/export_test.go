@@ -3,6 +3,7 @@ package fsx
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,4 +23,24 @@ func Share(lock io.Closer) (let func() error, err error) {
 	}
 	fd, err := unix.Dup(int(h.f.Fd()))
 	return func() error { return unix.Close(fd) }, err
+}
+
+// StampAt gives the stamp of an open file as it is at another time.
+func StampAt(r *Root, name string, now time.Time) (Stamp, error) {
+	f, err := r.beneath(name)
+	if err != nil {
+		return Stamp{}, err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(f.fd, &st); err != nil {
+		return Stamp{}, err
+	}
+	return stampOf(&st, now), nil
+}
+
+// StampsAt gives the stamps of names in the root as they are at another time.
+func StampsAt(r *Root, names []string, now time.Time) ([]Stamp, error) {
+	out := make([]Stamp, len(names))
+	return out, stamps(int(r.dir.Fd()), names, out, now)
 }

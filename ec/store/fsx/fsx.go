@@ -68,12 +68,15 @@ type FS interface {
 	Create(path string) (File, error)
 	// OpenAppend opens an existing regular file for writing at its end.
 	OpenAppend(path string) (File, error)
-	// Open opens a regular file for reading.
+	// Open opens a regular file for reading. The reader may be Stamped.
 	Open(path string) (io.ReadCloser, error)
 	// Stat looks at a name without following a symbolic link.
 	Stat(path string) (Entry, error)
 	// List gives the names in one folder, sorted.
 	List(dir string) ([]Entry, error)
+	// Stamps gives the stamps of names in one folder: of a regular file its own,
+	// of everything else the zero stamp.
+	Stamps(dir string, names []string) ([]Stamp, error)
 	// Rename moves a file within its folder; fs.ErrExist when the new name is
 	// taken: it never replaces.
 	Rename(from, to string) error

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,10 +13,14 @@ import (
 // reader reads a regular file. Unlike an os.File it costs nothing but the calls
 // that read: a start opens every document there is.
 type reader struct {
-	name string
-	fd   int
-	size int64
+	name  string
+	fd    int
+	size  int64
+	stamp Stamp
 }
+
+// Stamp implements Stamped.
+func (f *reader) Stamp() Stamp { return f.stamp }
 
 // Size is how long the file was when it was opened, in bytes.
 func (f *reader) Size() int64 { return f.size }
@@ -88,6 +93,6 @@ func (r *Root) beneath(name string) (*reader, error) {
 	if err := unix.Fstat(f.fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, errors.Join(wrap("open", name, ErrNotRegular), err, f.Close())
 	}
-	f.size = st.Size
+	f.size, f.stamp = st.Size, stampOf(&st, time.Now())
 	return f, nil
 }

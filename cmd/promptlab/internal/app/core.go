@@ -50,7 +50,7 @@ func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
 	c := &core{prepared: make(chan struct{}), feed: feed.New(uint64(time.Now().UnixMicro()))} //nolint:gosec // after 1970
 	log := logOr(run.Log)
 	c.store, err = store.Open(store.Config{
-		FS: root, Log: log, Watch: ec.Watched(),
+		FS: root, Log: log, Watch: ec.Watched(), Recall: true,
 		// called by Run's goroutine only, which starts after the writer is there
 		OnEdit: func(e store.Edit) { c.writer.Edit(e) },
 	})

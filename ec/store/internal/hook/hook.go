@@ -42,4 +42,5 @@ type Bugs struct {
 	EditOverwritten      bool // a document is written whatever lies there
 	BackNotSynced        bool // a foreign text is put back, and the way it went is wiped out too soon
 	TempsDeleted         bool // recovery deletes temporary files without looking
+	StampsIgnored        bool // a recall file is gone by without a look at the documents
 }

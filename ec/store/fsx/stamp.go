@@ -1,0 +1,75 @@
+package fsx
+
+import (
+	"errors"
+	"path"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stampOf gives the zero stamp for a file that has changed too recently, after
+// the clock says that it is, or at a time that its file system does not keep.
+func stampOf(st *unix.Stat_t, now time.Time) Stamp {
+	changed := st.Ctim.Nano()
+	if changed <= 0 || changed > now.Add(-settledAfter).UnixNano() {
+		return Stamp{}
+	}
+	return Stamp{Size: st.Size, Modified: st.Mtim.Nano(), Changed: changed, Inode: st.Ino}
+}
+
+// Stamped is a reader that knows the stamp which its file had when it was opened.
+type Stamped interface{ Stamp() Stamp }
+
+// StampOf gives the stamp of an open file, zero when it has none.
+func StampOf(r any) Stamp {
+	if s, ok := r.(Stamped); ok {
+		return s.Stamp()
+	}
+	return Stamp{}
+}
+
+// Stamps gives the stamps of the names in one folder: of a regular file its own,
+// of everything else and of what goes away meanwhile the zero stamp.
+func (r *Root) Stamps(dir string, names []string) ([]Stamp, error) {
+	d, err := r.root.Open(dir)
+	if err != nil {
+		return nil, r.explain("stamps", dir, err)
+	}
+	defer d.Close() //nolint:errcheck // nothing was written
+	out, errs := make([]Stamp, len(names)), make([]error, runtime.GOMAXPROCS(0))
+	fd, now := int(d.Fd()), time.Now()
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	const share = 512 // names that one takes at a time
+	for i := range errs {
+		wg.Go(func() {
+			for from := int(next.Add(share)) - share; from < len(names) && errs[i] == nil; from = int(next.Add(share)) - share {
+				errs[i] = stamps(fd, names[from:min(from+share, len(names))], out[from:], now)
+			}
+		})
+	}
+	wg.Wait()
+	return out, errors.Join(errs...)
+}
+
+func stamps(fd int, names []string, out []Stamp, now time.Time) error {
+	for i, name := range names {
+		if path.Base(name) != name || Check(name) != nil {
+			return wrap("stamps", name, errors.New("not a name"))
+		}
+		var st unix.Stat_t
+		err := retry(func() error { return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+		switch {
+		case errors.Is(err, unix.ENOENT):
+		case err != nil:
+			return wrap("stamps", name, err)
+		case st.Mode&unix.S_IFMT == unix.S_IFREG:
+			out[i] = stampOf(&st, now)
+		}
+	}
+	return nil
+}
