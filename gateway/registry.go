@@ -108,7 +108,7 @@ func (c *checker) about(m ModelConfig) {
 
 // tries tells whether a call belongs to a job that tries a model which nobody has
 // activated yet: how else should there be a replay to activate it on?
-func (r Request) tries(t Target) bool {
+func (r *Request) tries(t Target) bool {
 	lab := r.Role == RoleTask || r.Role == RoleJudge || r.Role == RoleMeta
 	return lab && r.JobID != "" && r.Trial == t.Name
 }
