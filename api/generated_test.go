@@ -242,7 +242,7 @@ func mayCall(d described) []ec.Role {
 	switch {
 	case strings.HasPrefix(d.path, "/internal/doc17/"):
 		return []ec.Role{ec.RoleSeam}
-	case d.path == "/metrics", d.name == "PUT /api/flags", d.method != "GET" && strings.HasPrefix(d.path, "/api/models/"):
+	case d.path == "/metrics", d.name == "PUT /api/flags", d.method != "GET" && strings.HasPrefix(d.path, "/api/models/"), strings.HasPrefix(d.path, "/api/maintenance/"):
 		return []ec.Role{ec.RoleOperator}
 	case d.path == "/healthz", d.path == "/readyz", d.path == "/login":
 		return nil

@@ -103,6 +103,7 @@ func table() []route {
 		{method: "POST", path: "/api/models/:model_name/deprecate", body: "{}", optional: true, operator: true, limit: mib},
 		{method: "GET", path: "/internal/doc17/models", seam: true},
 		{method: "GET", path: "/api/flags"},
+		{method: "POST", path: "/api/maintenance/prune-sessions", body: "{}", optional: true, operator: true, limit: mib},
 		{method: "PUT", path: "/api/flags", body: `{"prompt_lab":true}`, operator: true, limit: mib},
 		{method: "GET", path: "/api/doc17/status"},
 		{method: "GET", path: "/api/usage"},

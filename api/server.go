@@ -127,6 +127,7 @@ func New(cfg Config) (*Server, error) {
 	s.noticeRoutes()
 	s.modelRoutes()
 	s.systemRoutes()
+	s.maintenanceRoutes()
 	s.router.NoRoute(func(c *gin.Context) {
 		s.fail(c.Writer, c.Request, fault.New(fault.NotFound, "not_found", "there is nothing at this address"))
 	})

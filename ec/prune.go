@@ -23,3 +23,6 @@ func (s *State) pruneSessions(c Command) (decision, error) {
 	}
 	return changed("sessions", events...)
 }
+
+// Kept counts the sessions and re-answer plans that there are.
+func (v *View) Kept() (sessions, plans int) { return v.s.sessions.Len(), v.s.plans.Len() }

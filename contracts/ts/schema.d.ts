@@ -56,6 +56,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/maintenance/prune-sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Forget sessions that nobody has used for two weeks, and re-answer plans that have long expired; pins stay */
+        post: operations["prune-sessions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/models": {
         parameters: {
             query?: never;
@@ -2458,6 +2475,10 @@ export interface components {
             judge_notes?: string[];
             lower_confidence_bound?: number;
         };
+        Pruned: {
+            plans: number;
+            sessions: number;
+        };
         RegisteredModel: {
             active_version: string;
             adapter: string;
@@ -2961,6 +2982,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Flags"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "prune-sessions": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the write safe to repeat; the same key with another body is refused. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Pruned"];
                 };
             };
             400: components["responses"]["400"];

@@ -112,7 +112,7 @@ Start with:  promptlab demo          the main job end to end, nothing needed
 	for id, list := range map[string][]*cobra.Command{
 		"run":  append(a.serverCommands(), a.demoCommand(), a.doctorCommand(), a.verifyCommand()),
 		"work": {a.overlays(), a.presets(), a.sessions(), a.defaults(), a.datasets(), a.jobs(), a.candidates(), a.models(), a.usage(), a.status()},
-		"set":  {a.notices(), a.flags(), a.tokens(), a.configCommand(), a.version()},
+		"set":  {a.notices(), a.maintenance(), a.flags(), a.tokens(), a.configCommand(), a.version()},
 	} {
 		for _, c := range list {
 			c.GroupID = id

@@ -258,6 +258,18 @@ func (c *Client) SetFlags(ctx context.Context, f contracts.Flags) (out contracts
 	return out, err
 }
 
+// Pruned says what was forgotten.
+type Pruned struct {
+	Sessions int `json:"sessions"`
+	Plans    int `json:"plans"`
+}
+
+// PruneSessions forgets what nobody has used for long; it needs the operator's token.
+func (c *Client) PruneSessions(ctx context.Context) (out Pruned, err error) {
+	_, err = c.do(ctx, request{method: http.MethodPost, path: []string{"api", "maintenance", "prune-sessions"}}, &out)
+	return out, err
+}
+
 // UsageQuery narrows usage and says what it is summed by; empty fields do not.
 type UsageQuery struct {
 	Job, Feature, Model, Since, Until string
