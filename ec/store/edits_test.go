@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,7 +223,9 @@ type stamped struct {
 	fsx.FS
 	stamps  map[string]fsx.Stamp
 	settled bool
-	read    []string
+
+	mu   sync.Mutex // a start reads side by side
+	read []string
 }
 
 func (f *stamped) Stat(p string) (fsx.Entry, error) {
@@ -233,7 +236,9 @@ func (f *stamped) Stat(p string) (fsx.Entry, error) {
 
 func (f *stamped) Open(p string) (io.ReadCloser, error) {
 	if strings.HasPrefix(p, "templates/") {
+		f.mu.Lock()
 		f.read = append(f.read, p)
+		f.mu.Unlock()
 	}
 	return f.FS.Open(p)
 }
