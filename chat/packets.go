@@ -172,6 +172,10 @@ type need struct {
 	override *contracts.OverlayDispatchOverride
 }
 
+// ofOneTurn says that the packet is for this turn alone: a re-answer's, or one
+// with overlays of its own.
+func (n need) ofOneTurn() bool { return n.plan != "" || n.override != nil }
+
 // get gives the packet of a turn, from what is held or from EC. sync must have
 // been done for the turn.
 func (p *packets) get(ctx context.Context, n need) (contracts.OverlayPromptPacket, error) {
@@ -210,7 +214,7 @@ func (p *packets) get(ctx context.Context, n need) (contracts.OverlayPromptPacke
 	defer cancel()
 	packet, err := p.seam.Packet(ctx, q)
 	p.word(err)
-	if err != nil || n.plan != "" || n.override != nil {
+	if err != nil || n.ofOneTurn() {
 		return packet, err
 	}
 	p.mu.Lock()
