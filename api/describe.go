@@ -81,9 +81,9 @@ func (o op) roles() []string {
 func pathParam(name string) *huma.Param {
 	one, most := 1, longestID
 	p := &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: "string", MinLength: &one, MaxLength: &most}}
-	if name == "session_key" {
+	if name == "session_key" || name == "room_key" {
 		most = contracts.MaxSessionToken
-		p.Description = "The session's key: unpadded base64url of its JSON, keys sorted."
+		p.Description = "The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted."
 		p.Schema.Pattern = "^[A-Za-z0-9_-]+$"
 	}
 	return p
@@ -152,7 +152,8 @@ func (o op) failures() []int {
 			out = append(out, http.StatusNotFound, http.StatusConflict)
 		}
 	}
-	if strings.Contains(o.path, "{") || o.id == "get-overlay-packet" {
+	plan := slices.ContainsFunc(o.query, func(p param) bool { return p.name == "plan_id" })
+	if strings.Contains(o.path, "{") || plan {
 		out = append(out, http.StatusNotFound)
 	}
 	if o.match {

@@ -93,7 +93,7 @@ func (r *rig) realIDs() string {
 	b.WriteString("[parameters]\n")
 	for name, id := range map[string]string{
 		"overlay_id": "some-id", "dataset_ref": "ds:notes@1", "job_id": "/jobs/" + someID, "candidate_id": "/candidates/" + someID,
-		"session_key": sessionKey("t-1").Token(), "key_id": "/session-keys/" + someID,
+		"session_key": sessionKey("t-1").Token(), "room_key": roomKey("board").Token(), "key_id": "/session-keys/" + someID,
 	} {
 		id = r.ids.Replace(id)
 		fmt.Fprintf(&b, "\"path.%s\" = %q\n", name, id[strings.LastIndex(id, "/")+1:])

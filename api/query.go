@@ -136,6 +136,9 @@ func (p param) document() *huma.Param {
 		for _, e := range p.enum {
 			s.Enum = append(s.Enum, e)
 		}
+		if len(p.enum) == 0 {
+			s.Pattern = `^[^\x00-\x1F\x7F]*$` // as check has it: no control characters
+		}
 	}
 	return &huma.Param{Name: p.name, In: "query", Description: p.about, Required: p.required, Schema: s}
 }

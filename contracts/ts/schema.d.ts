@@ -3473,7 +3473,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 session_key: string;
             };
             cookie?: never;
@@ -3510,7 +3510,7 @@ export interface operations {
                 "If-Match"?: string;
             };
             path: {
-                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 session_key: string;
             };
             cookie?: never;
@@ -3556,7 +3556,7 @@ export interface operations {
                 "If-Match"?: string;
             };
             path: {
-                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 session_key: string;
             };
             cookie?: never;
@@ -3602,7 +3602,7 @@ export interface operations {
                 "If-Match"?: string;
             };
             path: {
-                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 session_key: string;
             };
             cookie?: never;
@@ -3648,7 +3648,7 @@ export interface operations {
                 "If-Match"?: string;
             };
             path: {
-                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 session_key: string;
             };
             cookie?: never;
@@ -3689,7 +3689,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 session_key: string;
             };
             cookie?: never;
@@ -3724,7 +3724,7 @@ export interface operations {
                 "If-Match"?: string;
             };
             path: {
-                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 session_key: string;
             };
             cookie?: never;
@@ -3770,7 +3770,7 @@ export interface operations {
                 "If-Match"?: string;
             };
             path: {
-                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 session_key: string;
             };
             cookie?: never;
@@ -3814,7 +3814,7 @@ export interface operations {
                 "If-Match"?: string;
             };
             path: {
-                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 session_key: string;
             };
             cookie?: never;
@@ -3858,7 +3858,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 session_key: string;
             };
             cookie?: never;
@@ -3888,7 +3888,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 session_key: string;
             };
             cookie?: never;
@@ -3923,7 +3923,7 @@ export interface operations {
                 "If-Match"?: string;
             };
             path: {
-                /** @description The session's key: unpadded base64url of its JSON, keys sorted. */
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 session_key: string;
             };
             cookie?: never;
@@ -4634,6 +4634,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 room_key: string;
             };
             cookie?: never;
@@ -4666,6 +4667,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
+                /** @description The key of the session, or of the room's: unpadded base64url of its JSON, keys sorted. */
                 room_key: string;
             };
             cookie?: never;
@@ -5293,6 +5295,7 @@ export interface operations {
             400: components["responses"]["400"];
             401: components["responses"]["401"];
             403: components["responses"]["403"];
+            404: components["responses"]["404"];
             421: components["responses"]["421"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
