@@ -1,6 +1,7 @@
 package store
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -72,7 +73,15 @@ func (s *Store) rescan() error {
 	if s.scans++; s.scans%everythingAgain == 0 {
 		clear(s.stamps)
 	}
-	for _, p := range s.knownBelow(seen) {
+	paths := s.knownBelow(seen)
+	now, err := s.stampsOf(paths)
+	if err != nil {
+		return s.poison(err)
+	}
+	for _, p := range paths {
+		if last, ok := s.stamps[p]; ok && now[p] == last {
+			continue // nothing has happened to it since it was compared
+		}
 		if err := s.rescanOne(p); err != nil {
 			return s.poison(err)
 		}
@@ -84,20 +93,12 @@ func (s *Store) rescan() error {
 // one reads every file again.
 const everythingAgain = 150
 
-// rescanOne compares one file with what is known, unless nothing has happened to
-// it since it was last compared.
+// rescanOne compares one file with what is known.
 func (s *Store) rescanOne(p string) error {
-	e, err := s.fs.Stat(p)
-	if err != nil && !gone(err) {
-		return err
-	}
-	if last, ok := s.stamps[p]; ok && err == nil && e.Settled && e.Stamp == last {
-		return nil
-	}
 	delete(s.stamps, p)
-	body, at, lerr := s.look(p)
-	if lerr != nil {
-		return lerr
+	body, at, stamp, err := s.lookStamped(p)
+	if err != nil {
+		return err
 	}
 	if s.differs(p, at) {
 		s.note(p, absent)
@@ -105,10 +106,35 @@ func (s *Store) rescanOne(p string) error {
 			return err
 		}
 	}
-	if err == nil && e.Settled { // the stamp is older than the reading: a change in between has another one
-		s.stamps[p] = e.Stamp
+	if stamp != (fsx.Stamp{}) {
+		s.stamps[p] = stamp
 	}
 	return nil
+}
+
+// stampsOf gives the stamps of files. What is not there, and what has changed so
+// recently that a stamp says nothing, is left out.
+func (s *Store) stampsOf(paths []string) (map[string]fsx.Stamp, error) {
+	byDir := map[string][]string{}
+	for _, p := range paths {
+		byDir[path.Dir(p)] = append(byDir[path.Dir(p)], path.Base(p))
+	}
+	out := make(map[string]fsx.Stamp, len(paths))
+	for _, dir := range slices.Sorted(maps.Keys(byDir)) {
+		stamps, err := s.fs.Stamps(dir, byDir[dir])
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i, name := range byDir[dir] {
+			if stamps[i] != (fsx.Stamp{}) {
+				out[path.Join(dir, name)] = stamps[i]
+			}
+		}
+	}
+	return out, nil
 }
 
 // differs says that a text is neither the one we know of nor the one we wait to

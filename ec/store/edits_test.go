@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	stdcmp "cmp"
 	"context"
 	"errors"
 	"io"
@@ -228,11 +229,28 @@ type stamped struct {
 	read []string
 }
 
-func (f *stamped) Stat(p string) (fsx.Entry, error) {
-	e, err := f.FS.Stat(p)
-	e.Stamp, e.Settled = f.stamps[p], f.settled
-	return e, err
+func (f *stamped) stamp(p string) fsx.Stamp {
+	if !f.settled {
+		return fsx.Stamp{}
+	}
+	return stdcmp.Or(f.stamps[p], fsx.Stamp{Inode: 1})
 }
+
+func (f *stamped) Stamps(dir string, names []string) ([]fsx.Stamp, error) {
+	out := make([]fsx.Stamp, len(names))
+	for i, name := range names {
+		out[i] = f.stamp(dir + "/" + name)
+	}
+	return out, nil
+}
+
+// withStamp is an open file with the stamp that it had.
+type withStamp struct {
+	io.ReadCloser
+	stamp fsx.Stamp
+}
+
+func (w withStamp) Stamp() fsx.Stamp { return w.stamp }
 
 func (f *stamped) Open(p string) (io.ReadCloser, error) {
 	if strings.HasPrefix(p, "templates/") {
@@ -240,7 +258,11 @@ func (f *stamped) Open(p string) (io.ReadCloser, error) {
 		f.read = append(f.read, p)
 		f.mu.Unlock()
 	}
-	return f.FS.Open(p)
+	r, err := f.FS.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	return withStamp{r, f.stamp(p)}, nil
 }
 
 // A look through the folders reads what changed since the last one and no more; where

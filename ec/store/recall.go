@@ -10,8 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"maps"
-	"path"
 	"slices"
 
 	"github.com/elnor/promptlab/ec/store/fsx"
@@ -67,33 +65,23 @@ func (s *Store) Recall(format string) map[string][]byte {
 
 // takeRecalled puts the entries whose documents have not changed into out.
 func (s *Store) takeRecalled(all []recalled, out map[string][]byte) error {
-	byDir := map[string][]recalled{}
-	for _, r := range all {
-		byDir[path.Dir(r.path)] = append(byDir[path.Dir(r.path)], r)
+	paths := make([]string, len(all))
+	for i, r := range all {
+		paths[i] = r.path
 	}
-	for _, dir := range slices.Sorted(maps.Keys(byDir)) {
-		entries := byDir[dir]
-		names := make([]string, len(entries))
-		for i, r := range entries {
-			names[i] = path.Base(r.path)
-		}
-		stamps, err := s.fs.Stamps(dir, names)
-		if gone(err) {
+	stamps, err := s.stampsOf(paths)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range all {
+		stamp, ok := stamps[r.path]
+		if s.docs[r.path] != nil || (!ok || stamp != r.stamp) && !s.hook.Bugs.StampsIgnored { // the journal knows better, or it changed
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		s.mu.Lock()
-		for i, r := range entries {
-			same := stamps[i] == r.stamp && r.stamp != fsx.Stamp{}
-			if s.docs[r.path] != nil || !same && !s.hook.Bugs.StampsIgnored { // the journal knows better, or it changed
-				continue
-			}
-			s.docs[r.path] = &doc{known: hex.EncodeToString(r.hash[:]), stamp: r.stamp}
-			out[r.path] = r.short
-		}
-		s.mu.Unlock()
+		s.docs[r.path] = &doc{known: hex.EncodeToString(r.hash[:]), stamp: r.stamp}
+		out[r.path] = r.short
 	}
 	return nil
 }

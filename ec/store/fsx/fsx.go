@@ -43,13 +43,6 @@ type Entry struct {
 	Dir     bool
 	Regular bool
 	Size    int64 // of a regular file, from Stat only
-
-	// Stamp tells two states of a regular file apart without reading it. Settled
-	// says that no later change can leave the same stamp: the file's last one is
-	// older than what its clock can tell apart. From Stat only; where a file
-	// system has no stamps, nothing is ever settled.
-	Stamp   Stamp
-	Settled bool
 }
 
 // Stamp is when and where a file was last changed. Unlike the time of writing,

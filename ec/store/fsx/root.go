@@ -9,8 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"sort"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -192,19 +190,8 @@ func (r *Root) Stat(name string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	e := Entry{Name: path.Base(name), Dir: fi.IsDir(), Regular: fi.Mode().IsRegular(), Size: fi.Size()}
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok && e.Regular {
-		e.Stamp = Stamp{st.Size, st.Mtim.Nano(), st.Ctim.Nano(), st.Ino}
-		age := time.Since(time.Unix(0, e.Stamp.Changed))
-		e.Settled = age > settledAfter
-	}
-	return e, nil
+	return Entry{Name: path.Base(name), Dir: fi.IsDir(), Regular: fi.Mode().IsRegular(), Size: fi.Size()}, nil
 }
-
-// settledAfter is more than any file system's clock needs to tell two changes
-// apart. A clock that was set back leaves a time of change in the future, which
-// is not settled.
-const settledAfter = 2 * time.Second
 
 // List gives the names in one folder, sorted.
 func (r *Root) List(dir string) ([]Entry, error) {

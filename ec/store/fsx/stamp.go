@@ -11,6 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// settledAfter is more than any file system's clock needs to tell two changes
+// apart.
+const settledAfter = 2 * time.Second
+
 // stampOf gives the zero stamp for a file that has changed too recently, after
 // the clock says that it is, or at a time that its file system does not keep.
 func stampOf(st *unix.Stat_t, now time.Time) Stamp {
