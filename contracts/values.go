@@ -84,3 +84,12 @@ func (n NanoUSD) USD() float64 { return float64(n) / 1e9 }
 
 // FromUSD rounds dollars to NanoUSD.
 func FromUSD(usd float64) NanoUSD { return NanoUSD(usd*1e9 + 0.5) }
+
+// Clip cuts a text to so many characters.
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	r := []rune(s)
+	return string(r[:min(len(r), most)])
+}

@@ -99,7 +99,7 @@ func (s *session) ask(ctx context.Context, todo []cell, rows chan<- contracts.Me
 
 func row(k contracts.MeasurementKey, v verdict) contracts.MeasurementRow {
 	return contracts.MeasurementRow{
-		Arm: k.Arm, ExampleID: k.ExampleID, Run: k.Run, Score: v.score, Reason: clip(v.reason, 200),
+		Arm: k.Arm, ExampleID: k.ExampleID, Run: k.Run, Score: v.score, Reason: contracts.Clip(v.reason, 200),
 		MustFailed: v.mustFailed, Model: v.model, Simulated: v.simulated,
 	}
 }

@@ -148,7 +148,7 @@ func feedback(v verdict) string {
 	if v.score == nil {
 		return "unscored: " + v.reason
 	}
-	return clip(v.feedback, 2000)
+	return contracts.Clip(v.feedback, 2000)
 }
 
 // once gives the one answer for a text on an example, asking if nobody has. An

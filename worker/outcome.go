@@ -100,7 +100,7 @@ func stopped(ctx context.Context) contracts.PromptLabJobResult {
 // presentable makes a result that EC can read whatever Python put into it. One
 // that is beyond repair becomes a failure.
 func presentable(r contracts.PromptLabJobResult) contracts.PromptLabJobResult {
-	r.FailureCode, r.FailureMessage = clip(r.FailureCode, 100), clip(r.FailureMessage, 2000)
+	r.FailureCode, r.FailureMessage = contracts.Clip(r.FailureCode, 100), contracts.Clip(r.FailureMessage, 2000)
 	if _, err := contracts.Check(r, contracts.Peer); err != nil {
 		return blank(r, contracts.FailTemporary, "the result does not have the form of one")
 	}

@@ -173,7 +173,7 @@ func (t *tolerance) tolerates() bool {
 // named gives the model that answered.
 func named(r gateway.Response) string {
 	if r.ServedModel != "" {
-		return clip(r.ServedModel, 200)
+		return contracts.Clip(r.ServedModel, 200)
 	}
-	return clip(fmt.Sprint(r.Model), 200)
+	return contracts.Clip(fmt.Sprint(r.Model), 200)
 }

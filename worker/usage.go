@@ -154,12 +154,3 @@ func (b *book) Borrow(ctx context.Context, nanoUSD int64) (int64, error) {
 	}
 	return int64(granted), nil
 }
-
-// clip cuts a text to so many characters.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	r := []rune(s)
-	return string(r[:min(len(r), most)])
-}
