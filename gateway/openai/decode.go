@@ -164,21 +164,12 @@ func (u *usage) read() gateway.Usage {
 	if u == nil {
 		return gateway.Usage{}
 	}
-	prompt, ok1 := wire.Count(u.Prompt)
-	completion, ok2 := wire.Count(u.Completion)
-	if !ok1 || !ok2 || prompt == 0 {
-		return gateway.Usage{}
+	c := wire.Counts{Input: u.Prompt, Output: u.Completion}
+	if u.PromptDetails != nil {
+		c.Cached = u.PromptDetails.Cached
 	}
-	out := gateway.Usage{Known: true, Input: prompt, Output: completion}
-	if d := u.PromptDetails; d != nil {
-		if cached, ok := wire.Count(d.Cached); ok && cached <= prompt {
-			out.CacheRead, out.Input = cached, prompt-cached
-		}
+	if u.CompletionDetails != nil {
+		c.Reasoning = u.CompletionDetails.Reasoning
 	}
-	if d := u.CompletionDetails; d != nil {
-		if r, ok := wire.Count(d.Reasoning); ok && r <= completion {
-			out.Reasoning = r
-		}
-	}
-	return out
+	return c.Usage()
 }

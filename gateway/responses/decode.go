@@ -54,23 +54,14 @@ func readUsage(raw json.RawMessage) gateway.Usage {
 	if len(raw) == 0 || json.Unmarshal(raw, &u) != nil || u == nil {
 		return gateway.Usage{}
 	}
-	in, ok1 := wire.Count(u.Input)
-	out, ok2 := wire.Count(u.Output)
-	if !ok1 || !ok2 || in == 0 { // no question is of no tokens
-		return gateway.Usage{}
+	c := wire.Counts{Input: u.Input, Output: u.Output}
+	if u.Details != nil {
+		c.Cached = u.Details.Cached
 	}
-	told := gateway.Usage{Known: true, Input: in, Output: out}
-	if d := u.Details; d != nil {
-		if cached, ok := wire.Count(d.Cached); ok && cached <= in {
-			told.CacheRead, told.Input = cached, in-cached
-		}
+	if u.Thought != nil {
+		c.Reasoning = u.Thought.Tokens
 	}
-	if d := u.Thought; d != nil {
-		if n, ok := wire.Count(d.Tokens); ok && n <= out {
-			told.Reasoning = n
-		}
-	}
-	return told
+	return c.Usage()
 }
 
 // maxItems bounds the parts of one answer.

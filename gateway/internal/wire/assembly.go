@@ -181,6 +181,28 @@ func SchemaName(id string) string {
 	}, id)
 }
 
+// Counts are the numbers of tokens that OpenAI's protocols tell: cached is a part
+// of input, reasoning of output. A missing one is nil.
+type Counts struct{ Input, Output, Cached, Reasoning *float64 }
+
+// Usage makes our usage of them. Without a question's and an answer's number
+// nothing is known, and no question is of no tokens.
+func (c Counts) Usage() gateway.Usage {
+	in, ok1 := Count(c.Input)
+	out, ok2 := Count(c.Output)
+	if !ok1 || !ok2 || in == 0 {
+		return gateway.Usage{}
+	}
+	told := gateway.Usage{Known: true, Input: in, Output: out}
+	if cached, ok := Count(c.Cached); ok && cached <= in {
+		told.CacheRead, told.Input = cached, in-cached
+	}
+	if n, ok := Count(c.Reasoning); ok && n <= out {
+		told.Reasoning = n
+	}
+	return told
+}
+
 // Count reads a number of tokens as a server told it. A count that is missing,
 // negative, broken or absurd is none.
 func Count(v *float64) (int64, bool) {
