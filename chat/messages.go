@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/elnor/promptlab/contracts"
@@ -75,11 +74,7 @@ type outputFormat struct {
 }
 
 func (messages) parse(body []byte) (*request, error) {
-	plain, err := withoutNulls(body)
-	if err != nil {
-		return nil, &apiError{status: http.StatusBadRequest, kind: kindRequest, code: "malformed_json", message: "the body is not one JSON object"}
-	}
-	in, err := contracts.Decode[messagesRequest](plain, contracts.Client)
+	in, err := decodeBody[messagesRequest](body)
 	if err != nil {
 		return nil, err
 	}
@@ -114,18 +109,15 @@ func (messages) parse(body []byte) (*request, error) {
 	if len(c.details) > 0 {
 		return nil, badRequest(c.details...)
 	}
-	if in.OutputConfig != nil && in.OutputConfig.Effort != nil {
-		out.ignored = append(out.ignored, "output_config.effort")
+	var effort any
+	if in.OutputConfig != nil {
+		effort = in.OutputConfig.Effort
 	}
-	for name, v := range map[string]any{
-		"metadata": in.Metadata, "service_tier": in.ServiceTier, "thinking": in.Thinking, "top_k": in.TopK, "cache_control": in.CacheControl,
+	out.ignored = given(map[string]any{
+		"output_config.effort": effort,
+		"metadata":             in.Metadata, "service_tier": in.ServiceTier, "thinking": in.Thinking, "top_k": in.TopK, "cache_control": in.CacheControl,
 		"diagnostics": in.Diagnostics, "speed": in.Speed, "user_profile_id": in.UserProfileID, "workspace_id": in.WorkspaceID,
-	} {
-		if v != nil {
-			out.ignored = append(out.ignored, name)
-		}
-	}
-	slices.Sort(out.ignored)
+	})
 	return out, nil
 }
 
@@ -142,9 +134,7 @@ func (c *checker) outputFormat(in messagesRequest, body []byte, ask *gateway.Req
 		} `json:"output_config"`
 	}
 	_ = json.Unmarshal(body, &raw) // it has been decoded once already
-	schema, err := gateway.NewClientSchema("answer", harmlessJSON(raw.OutputConfig.Format.Schema))
-	c.require(err == nil, "output_config.format.schema", "schema", "is not a JSON Schema without references to other documents")
-	ask.Schema = schema
+	ask.Schema = c.shape("output_config.format.schema", "answer", raw.OutputConfig.Format.Schema)
 }
 
 // systemText reads instructions: a text, or a list of texts.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -13,13 +14,18 @@ import (
 	"github.com/elnor/promptlab/prompt"
 )
 
-// parseRequest reads a body. Its error names every bad field.
-func parseRequest(body []byte) (*request, error) {
+// decodeBody reads a body in any dialect: members that are null mean nothing.
+func decodeBody[T any](body []byte) (in T, err error) {
 	plain, err := withoutNulls(body)
 	if err != nil {
-		return nil, &apiError{status: 400, kind: kindRequest, code: "malformed_json", message: "the body is not one JSON object"}
+		return in, &apiError{status: http.StatusBadRequest, kind: kindRequest, code: "malformed_json", message: "the body is not one JSON object"}
 	}
-	in, err := contracts.Decode[completionRequest](plain, contracts.Client)
+	return contracts.Decode[T](plain, contracts.Client)
+}
+
+// parseRequest reads a body. Its error names every bad field.
+func parseRequest(body []byte) (*request, error) {
+	in, err := decodeBody[completionRequest](body)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +57,10 @@ func parseRequest(body []byte) (*request, error) {
 	if len(c.details) > 0 {
 		return nil, badRequest(c.details...)
 	}
-	out.ignored = ignored(in)
+	out.ignored = given(map[string]any{
+		"user": in.User, "store": in.Store, "metadata": in.Metadata, "service_tier": in.ServiceTier, "safety_identifier": in.SafetyIdentifier,
+		"prompt_cache_key": in.PromptCacheKey, "prompt_cache_retention": in.PromptCacheRetention, "prompt_cache_options": in.PromptCacheOptions, "verbosity": in.Verbosity,
+	})
 	return out, nil
 }
 
@@ -61,13 +70,10 @@ func (c *checker) extension(out *request) {
 	c.require(out.ext.PlanID == "" || len(out.ids) > 0, "promptlab.message_ids", "required", "must name the messages when a plan is dispatched: it refers to them")
 }
 
-// ignored lists what was given and is not used.
-func ignored(in completionRequest) []string {
+// given lists, in order, the names of what was given.
+func given(values map[string]any) []string {
 	var out []string
-	for name, v := range map[string]any{
-		"user": in.User, "store": in.Store, "metadata": in.Metadata, "service_tier": in.ServiceTier, "safety_identifier": in.SafetyIdentifier,
-		"prompt_cache_key": in.PromptCacheKey, "prompt_cache_retention": in.PromptCacheRetention, "prompt_cache_options": in.PromptCacheOptions, "verbosity": in.Verbosity,
-	} {
+	for name, v := range values {
 		if v != nil {
 			out = append(out, name)
 		}
@@ -206,20 +212,33 @@ func (c *checker) tools(in completionRequest, body []byte) ([]gateway.Tool, stri
 		}
 		out = append(out, g)
 	}
-	choice := ""
-	switch v := in.ToolChoice.(type) {
+	return out, c.toolChoice(in.ToolChoice, out, "tool_choice.function.name", func(v map[string]any) any {
+		f, _ := v["function"].(map[string]any)
+		return f["name"]
+	})
+}
+
+// toolChoice reads a choice: a word, or an object that names one of the tools.
+func (c *checker) toolChoice(v any, tools []gateway.Tool, at string, named func(map[string]any) any) (choice string) {
+	switch v := v.(type) {
 	case nil:
 	case string:
 		choice = v
 		c.require(slices.Contains([]string{gateway.ToolsAuto, gateway.ToolsNone, gateway.ToolsRequired}, v), "tool_choice", "enum", "must be auto, none, required or a function")
 	case map[string]any:
-		f, _ := v["function"].(map[string]any)
-		choice, _ = f["name"].(string)
-		c.require(slices.ContainsFunc(out, func(t gateway.Tool) bool { return t.Name == choice }), "tool_choice.function.name", "unknown", "must be one of the tools")
+		choice, _ = named(v).(string)
+		c.require(slices.ContainsFunc(tools, func(t gateway.Tool) bool { return t.Name == choice }), at, "unknown", "must be one of the tools")
 	default:
 		c.require(false, "tool_choice", "type", "must be a string or an object")
 	}
-	return out, choice
+	return choice
+}
+
+// shape compiles the schema that an answer is to keep.
+func (c *checker) shape(at, name string, given json.RawMessage) *gateway.Schema {
+	schema, err := gateway.NewClientSchema(name, harmlessJSON(given))
+	c.require(err == nil, at, "schema", "is not a JSON Schema without references to other documents")
+	return schema
 }
 
 func (c *checker) format(ask *gateway.Request, f *responseFormat, body []byte) {
@@ -236,9 +255,7 @@ func (c *checker) format(ask *gateway.Request, f *responseFormat, body []byte) {
 	}
 	var raw asGiven
 	_ = json.Unmarshal(body, &raw) // it has been decoded once already
-	schema, err := gateway.NewClientSchema(f.JSONSchema.Name, harmlessJSON(raw.ResponseFormat.JSONSchema.Schema))
-	c.require(err == nil, "response_format.json_schema.schema", "schema", "is not a JSON Schema without references to other documents")
-	ask.Schema = schema
+	ask.Schema = c.shape("response_format.json_schema.schema", f.JSONSchema.Name, raw.ResponseFormat.JSONSchema.Schema)
 }
 
 // withoutNulls takes members that are null out of the objects that a client

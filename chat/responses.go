@@ -3,7 +3,6 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/elnor/promptlab/contracts"
@@ -71,11 +70,7 @@ type reasoningOptions struct {
 func (responses) failure(e *apiError, requestID string) any { return e.body(requestID) }
 
 func (responses) parse(body []byte) (*request, error) {
-	plain, err := withoutNulls(body)
-	if err != nil {
-		return nil, &apiError{status: http.StatusBadRequest, kind: kindRequest, code: "malformed_json", message: "the body is not one JSON object"}
-	}
-	in, err := contracts.Decode[responsesRequest](plain, contracts.Client)
+	in, err := decodeBody[responsesRequest](body)
 	if err != nil {
 		return nil, err
 	}
@@ -108,15 +103,10 @@ func (responses) parse(body []byte) (*request, error) {
 	if len(c.details) > 0 {
 		return nil, badRequest(c.details...)
 	}
-	for name, v := range map[string]any{
+	out.ignored = given(map[string]any{
 		"metadata": in.Metadata, "user": in.User, "service_tier": in.ServiceTier, "truncation": in.Truncation, "include": in.Include,
 		"safety_identifier": in.SafetyIdentifier, "prompt_cache_key": in.PromptCacheKey, "stream_options": in.StreamOptions,
-	} {
-		if v != nil {
-			out.ignored = append(out.ignored, name)
-		}
-	}
-	slices.Sort(out.ignored)
+	})
 	return out, nil
 }
 
@@ -224,17 +214,7 @@ func (c *checker) flatTools(in responsesRequest, body []byte, ask *gateway.Reque
 		}
 		ask.Tools = append(ask.Tools, g)
 	}
-	switch v := in.ToolChoice.(type) {
-	case nil:
-	case string:
-		ask.ToolChoice = v
-		c.require(slices.Contains([]string{gateway.ToolsAuto, gateway.ToolsNone, gateway.ToolsRequired}, v), "tool_choice", "enum", "must be auto, none, required or a function")
-	case map[string]any:
-		ask.ToolChoice, _ = v["name"].(string)
-		c.require(slices.ContainsFunc(ask.Tools, func(t gateway.Tool) bool { return t.Name == ask.ToolChoice }), "tool_choice.name", "unknown", "must be one of the tools")
-	default:
-		c.require(false, "tool_choice", "type", "must be a string or an object")
-	}
+	ask.ToolChoice = c.toolChoice(in.ToolChoice, ask.Tools, "tool_choice.name", func(v map[string]any) any { return v["name"] })
 }
 
 func (c *checker) flatFormat(in responsesRequest, body []byte, ask *gateway.Request) {
@@ -256,8 +236,6 @@ func (c *checker) flatFormat(in responsesRequest, body []byte, ask *gateway.Requ
 			} `json:"text"`
 		}
 		_ = json.Unmarshal(body, &raw) // it has been decoded once already
-		schema, err := gateway.NewClientSchema(f.Name, harmlessJSON(raw.Text.Format.Schema))
-		c.require(err == nil, "text.format.schema", "schema", "is not a JSON Schema without references to other documents")
-		ask.Schema = schema
+		ask.Schema = c.shape("text.format.schema", f.Name, raw.Text.Format.Schema)
 	}
 }
