@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/elnor/promptlab/ec"
+	"github.com/elnor/promptlab/internal/wall"
 )
 
 const (
@@ -42,13 +43,7 @@ func newKeyring(tokens map[ec.Role][sha256.Size]byte, host string) *keyring {
 
 // token gives the role that a token proves. It looks at all of them, always.
 func (k *keyring) token(token string) (ec.Role, bool) {
-	hash := sha256.Sum256([]byte(token))
-	var found ec.Role
-	for role, want := range k.tokens {
-		if subtle.ConstantTimeCompare(hash[:], want[:]) == 1 {
-			found = role
-		}
-	}
+	found := wall.Match(k.tokens, sha256.Sum256([]byte(token)))
 	return found, found != "" && token != ""
 }
 

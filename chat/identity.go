@@ -12,6 +12,7 @@ import (
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/internal/fault"
+	"github.com/elnor/promptlab/internal/wall"
 )
 
 // The headers by which a client names its session and its turn.
@@ -71,7 +72,7 @@ func (k *keys) authenticate(ctx context.Context, r *http.Request) (caller, error
 	if subtle.ConstantTimeCompare(hash[:], k.cfg.UserToken[:]) == 1 {
 		return caller{}, nil
 	}
-	if other := k.other(hash); other != "" {
+	if other := wall.Match(k.cfg.Others, hash); other != "" {
 		return caller{}, &apiError{status: http.StatusForbidden, kind: kindForbidden, code: "forbidden", message: "the role " + other + " may not do this"}
 	}
 	if !contracts.IsSessionAPIKey(token) {
@@ -87,24 +88,13 @@ func (k *keys) authenticate(ctx context.Context, r *http.Request) (caller, error
 	return caller{session: &session}, nil
 }
 
-// other gives the role that a token of somebody else's proves, or nothing.
-func (k *keys) other(hash [sha256.Size]byte) string {
-	found := ""
-	for role, want := range k.cfg.Others {
-		if subtle.ConstantTimeCompare(hash[:], want[:]) == 1 {
-			found = role
-		}
-	}
-	return found
-}
-
 // only admits one role's token.
 func (k *keys) only(role string, r *http.Request) error {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
 		return &apiError{status: http.StatusUnauthorized, kind: kindAuth, code: "unauthenticated", message: "the token of the role " + role + " is needed"}
 	}
-	if k.other(sha256.Sum256([]byte(token))) != role {
+	if wall.Match(k.cfg.Others, sha256.Sum256([]byte(token))) != role {
 		return &apiError{status: http.StatusForbidden, kind: kindForbidden, code: "forbidden", message: "this is for the role " + role}
 	}
 	return nil
