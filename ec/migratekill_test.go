@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,7 +115,10 @@ func TestUpgradeKilledAnywhere(t *testing.T) {
 	var cuts []found
 	victim := oldDisk(t)
 	calls := 0
+	var mu sync.Mutex // documents are written side by side
 	victim.Before = func(call int, what string) {
+		mu.Lock()
+		defer mu.Unlock()
 		if calls++; calls%stride == 0 {
 			where := fmt.Sprintf("before call %d, %s", call, what)
 			cuts = append(cuts, found{"killed " + where, victim.Kill()}, found{"power cut " + where, victim.PowerCut(disksim.Harshest())})
