@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/elnor/promptlab/contracts"
@@ -33,10 +32,8 @@ type packets struct {
 	seam    Seam
 	timeout time.Duration
 	meters  meters
-	away    atomic.Bool // the last word from EC was none
 
 	mu     sync.Mutex
-	seen   bool   // cursor means something
 	cursor uint64 // of the newest notice that was taken in
 	missed int    // how often notices were missed: what was asked for before that may be out of date
 	held   map[string]*session
@@ -105,7 +102,7 @@ func (p *packets) sync(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if list.Missed && (p.seen || len(p.held) > 0) {
+	if list.Missed {
 		p.missed++
 		for _, x := range p.held { // nothing is known of what was missed, and EC may count anew
 			x.packet, x.asOf, x.notice = nil, 0, notice{}
@@ -119,15 +116,12 @@ func (p *packets) sync(ctx context.Context) error {
 	if list.Next > p.cursor || list.Missed {
 		p.cursor = list.Next
 	}
-	p.seen = true
 	return nil
 }
 
 // word notes whether EC answered.
 func (p *packets) word(err error) {
-	away := err != nil && isAway(err)
-	p.away.Store(away)
-	p.meters.away(away)
+	p.meters.away(err != nil && isAway(err))
 }
 
 // isAway tells an EC that cannot be had from one that refuses what was asked.
