@@ -90,7 +90,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, after uint64, wa
 	out.text("retry: 1000\n\n")
 	for out.err == nil && ctx.Err() == nil {
 		if exchangeOf(ctx).role == ec.RoleSeam {
-			s.heard() // who listens is there
+			s.heard(s.cfg.Now()) // who listens is there
 		}
 		after = out.events(s.cfg.Feed.After(after), after)
 		out.flush()

@@ -28,17 +28,30 @@ type exchange struct {
 	err    error
 	status int
 	bytes  int64
+	headed bool         // has what every answer carries
+	heads  [3]string    // values of headers that this package sets on every way; see head
+	log    *slog.Logger // knows method, route and role already; may be nil
 }
 
 type exchangeKey struct{}
 
 func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	id := r.Header.Get("X-Request-ID")
-	if !s.requestID.MatchString(id) {
+	id := r.Header.Get(requestIDHeader)
+	if id == "" || !s.requestID.MatchString(id) {
 		id = s.cfg.NewID()
 	}
-	w.Header().Set("X-Request-ID", id)
-	return &exchange{ResponseWriter: w, id: id, method: methodLabel(r.Method), start: s.cfg.Now()}
+	x := &exchange{ResponseWriter: w, id: id, method: methodLabel(r.Method), start: s.cfg.Now()}
+	x.head(0, requestIDHeader, id)
+	return x
+}
+
+const requestIDHeader = "X-Request-Id" // as net/http writes it, which spares it the work
+
+// head sets a header, its name in canonical form, and keeps the value in place i
+// of the exchange: every packet comes this way.
+func (x *exchange) head(i int, name, value string) {
+	x.heads[i] = value
+	x.Header()[name] = x.heads[i : i+1 : i+1]
 }
 
 func (x *exchange) context(ctx context.Context) context.Context {
@@ -105,6 +118,9 @@ func (s *Server) finish(x *exchange, r *http.Request, p any) {
 	if p != nil && !cut && x.err == nil {
 		x.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		if x.status == 0 {
+			if !x.headed {
+				setHeaders(x.Header(), areaOf(r.URL.Path))
+			}
 			problem.Write(x, r.WithContext(x.context(r.Context())), x.err)
 		}
 	}
@@ -123,11 +139,14 @@ func (s *Server) finish(x *exchange, r *http.Request, p any) {
 }
 
 func (s *Server) logLine(x *exchange, r *http.Request, took time.Duration) {
-	level := slog.LevelInfo
+	level, log := slog.LevelInfo, x.log
 	attrs := []slog.Attr{
-		slog.String("method", x.method), slog.String("route", x.route), slog.Int("status", x.status),
-		slog.Float64("duration_ms", float64(took.Microseconds())/1000), slog.Int64("bytes", x.bytes),
-		slog.String("request_id", x.id), slog.String("role", string(x.role)),
+		slog.Int("status", x.status), slog.Float64("duration_ms", float64(took.Microseconds())/1000),
+		slog.Int64("bytes", x.bytes), slog.String("request_id", x.id),
+	}
+	if log == nil {
+		log = s.cfg.Log
+		attrs = append(attrs, slog.String("method", x.method), slog.String("route", x.route), slog.String("role", string(x.role)))
 	}
 	if x.denied != "" {
 		level = slog.LevelWarn
@@ -135,14 +154,14 @@ func (s *Server) logLine(x *exchange, r *http.Request, took time.Duration) {
 	}
 	if x.err != nil {
 		attrs = append(attrs, slog.String("code", fault.Code(x.err)))
+		// Only these two have a cause to look for; the others are the client's
+		// doing, and their messages may quote the client.
+		if k := fault.Of(x.err); k == fault.Internal || k == fault.Unavailable {
+			level = slog.LevelError
+			attrs = append(attrs, slog.String("error", x.err.Error()))
+		}
 	}
-	// Only these two have a cause to look for; the others are the client's
-	// doing, and their messages may quote the client.
-	if k := fault.Of(x.err); x.err != nil && (k == fault.Internal || k == fault.Unavailable) {
-		level = slog.LevelError
-		attrs = append(attrs, slog.String("error", x.err.Error()))
-	}
-	s.cfg.Log.LogAttrs(r.Context(), level, "request", attrs...)
+	log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
 // methodLabel keeps made-up methods out of logs and metrics.

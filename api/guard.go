@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"net/http"
 	"net/url"
 	"slices"
@@ -39,29 +40,34 @@ const (
 	largeBody = 32 << 20
 )
 
+// Who may come into an area.
+var ( //nolint:gochecknoglobals // constants that Go cannot write
+	people   = []ec.Role{ec.RoleUser, ec.RoleOperator}
+	readers  = []ec.Role{ec.RoleUser, ec.RoleOperator, ec.RoleAgent}
+	operator = []ec.Role{ec.RoleOperator}
+	worker   = []ec.Role{ec.RoleWorker}
+	seam     = []ec.Role{ec.RoleSeam}
+	inside   = []ec.Role{ec.RoleSeam, ec.RoleWorker}
+)
+
 // areaOf gives the policy of a path. The path is the decoded one that routing
 // uses too, and guard has refused paths that are not clean.
 func areaOf(p string) area {
-	people := []ec.Role{ec.RoleUser, ec.RoleOperator}
 	under := func(prefix string) bool { return p == prefix || strings.HasPrefix(p, prefix+"/") }
 	switch {
 	case p == "/healthz", p == "/readyz", p == "/login":
 		return area{kind: areaPublic, label: "unmatched", limit: 4 << 10}
 	case p == "/metrics":
-		return area{kind: areaMetrics, label: "unmatched", read: []ec.Role{ec.RoleOperator}, limit: 0}
+		return area{kind: areaMetrics, label: "unmatched", read: operator, limit: 0}
 	case under("/api"), p == "/openapi.json":
-		return area{kind: areaAPI, label: "unmatched", read: append(people, ec.RoleAgent), write: people, limit: largeBody}
+		return area{kind: areaAPI, label: "unmatched", read: readers, write: people, limit: largeBody}
 	case under("/internal/worker"):
-		worker := []ec.Role{ec.RoleWorker}
 		return area{kind: areaDoor, label: "/internal/worker/*", read: worker, write: worker, limit: largeBody}
 	case under("/internal/doc17"):
-		seam := []ec.Role{ec.RoleSeam}
 		return area{kind: areaSeam, label: "unmatched", read: seam, write: seam, limit: smallBody}
 	case under("/internal"):
-		inside := []ec.Role{ec.RoleSeam, ec.RoleWorker}
 		return area{kind: areaInternal, label: "unmatched", read: inside, write: inside, limit: smallBody}
 	case under("/dashboard"):
-		operator := []ec.Role{ec.RoleOperator}
 		return area{kind: areaDashboard, label: "/dashboard/*", read: operator, write: operator, limit: smallBody}
 	case p == "/docs", p == "/docs.css":
 		return area{kind: areaDocs, label: "unmatched", read: people, write: people, limit: smallBody}
@@ -191,12 +197,23 @@ func checkMedia(x *exchange, r *http.Request, where area) error {
 	return nil
 }
 
+var noStore = []string{"no-store"} //nolint:gochecknoglobals // a constant that Go cannot write; has no room to grow
+
 // setHeaders sets what every answer carries.
-func (s *Server) setHeaders(x *exchange, where area) {
-	wall.SetHeaders(x.Header())
+func setHeaders(h http.Header, where area) {
+	wall.SetHeaders(h)
 	if where.kind != areaConsole {
-		x.Header().Set("Cache-Control", "no-store")
+		h["Cache-Control"] = noStore
 	}
+}
+
+// headLines gives what setHeaders sets, as it stands on the wire.
+func headLines(where area) []byte {
+	head := http.Header{}
+	setHeaders(head, where)
+	var lines bytes.Buffer
+	_ = head.Write(&lines) // a buffer takes everything
+	return lines.Bytes()
 }
 
 // refuse answers for the wall. A person in front of a browser gets a page.

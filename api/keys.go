@@ -43,7 +43,8 @@ func newKeyring(tokens map[ec.Role][sha256.Size]byte, host string) *keyring {
 
 // token gives the role that a token proves. It looks at all of them, always.
 func (k *keyring) token(token string) (ec.Role, bool) {
-	found := wall.Match(k.tokens, sha256.Sum256([]byte(token)))
+	var room [64]byte // on the way of every request
+	found := wall.Match(k.tokens, sha256.Sum256(append(room[:0], token...)))
 	return found, found != "" && token != ""
 }
 

@@ -162,7 +162,7 @@ func (s *Server) route(o op, c *gin.Context, f func(w http.ResponseWriter, r *ht
 		return
 	}
 	if x.role == ec.RoleSeam {
-		s.heard()
+		s.heard(s.cfg.Now())
 	}
 	if err := checkPath(c.Params); err != nil {
 		s.fail(w, r, err)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -29,6 +30,8 @@ func (s *Server) packetRoute(path string) {
 		),
 	}
 	o := s.packetOp
+	s.packetLog = s.cfg.Log.With(slog.String("method", o.method), slog.String("route", o.path), slog.String("role", string(o.only)))
+	s.packetHead = headLines(areaOf(o.path))
 	s.doc.OpenAPI().AddOperation(s.describe(o))
 	s.router.Handle(o.method, o.path, func(c *gin.Context) { s.route(o, c, s.packet) })
 }
@@ -50,19 +53,18 @@ func (s *Server) packet(w http.ResponseWriter, r *http.Request, q values) error 
 	if err != nil {
 		return err
 	}
-	writePacket(w, r, p)
+	writePacket(exchangeOf(r.Context()), w, r, p)
 	return nil
 }
 
-func writePacket(w http.ResponseWriter, r *http.Request, p ec.PacketBytes) {
-	h := w.Header()
-	h.Set("ETag", p.ETag)
+func writePacket(x *exchange, w http.ResponseWriter, r *http.Request, p ec.PacketBytes) {
+	x.head(1, "Etag", p.ETag)
 	if noneMatch(r.Header.Values("If-None-Match"), p.ETag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	h["Content-Type"] = packetType
-	h.Set("Content-Length", strconv.Itoa(len(p.Body)))
+	w.Header()["Content-Type"] = packetType
+	x.head(2, "Content-Length", strconv.Itoa(len(p.Body)))
 	_, _ = w.Write(p.Body) // the reader may be gone
 }
 

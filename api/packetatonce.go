@@ -8,6 +8,7 @@ import (
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
+	"github.com/elnor/promptlab/internal/life"
 )
 
 // packetAtOnce answers for a packet whose bytes are ready, in front of the
@@ -34,7 +35,7 @@ func (s *Server) packetAtOnce(x *exchange, r *http.Request, where area) bool {
 	if err != nil || q.given(o, "plan_id") || q.given(o, "override_mode") || q.given(o, "overlay_ids") || q.str(o, "force_refresh") == "true" {
 		return false
 	}
-	pq := ec.PacketQuery{TurnID: q.str(o, "turn_id"), Now: s.cfg.Now()}
+	pq := ec.PacketQuery{TurnID: q.str(o, "turn_id"), Now: x.start}
 	if revision := q.str(o, "revision"); revision != "" {
 		n, err := strconv.Atoi(revision)
 		if err != nil {
@@ -46,9 +47,12 @@ func (s *Server) packetAtOnce(x *exchange, r *http.Request, where area) bool {
 	if err != nil || due {
 		return false
 	}
-	x.route = o.path
-	s.heard()
-	writePacket(x, r, p)
+	x.route, x.log = o.path, s.packetLog
+	s.heard(x.start)
+	if x.headed = life.InOnePiece(r.Context(), s.packetHead); !x.headed {
+		setHeaders(x.Header(), where)
+	}
+	writePacket(x, x, r, p)
 	return true
 }
 

@@ -2,12 +2,16 @@ package api_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,6 +19,7 @@ import (
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec"
 	"github.com/elnor/promptlab/ec/ectest"
+	"github.com/elnor/promptlab/internal/life"
 )
 
 // twoWays are two servers over one library: one answers packets in front of the
@@ -41,8 +46,17 @@ func twoWays(t *testing.T) (front, router http.Handler, logs [2]*bytes.Buffer) {
 	return out[0].Handler(), out[1].Handler(), logs
 }
 
-// clock takes out of a log line what differs between any two requests.
-var clock = regexp.MustCompile(`"(time|duration_ms)":[^,]*,`) //nolint:gochecknoglobals // a constant
+// fields gives those of a log line, without what differs between any two requests.
+func fields(t *testing.T, line string) map[string]any {
+	t.Helper()
+	var out map[string]any
+	if err := json.Unmarshal([]byte(line), &out); err != nil {
+		t.Fatalf("the log line %q: %v", line, err)
+	}
+	delete(out, "time")
+	delete(out, "duration_ms")
+	return out
+}
 
 // R-SEC-10, R-PKT-01: what is answered in front of the router has passed the same
 // wall, and is the same to the last header and in the log; so is every refusal.
@@ -113,14 +127,92 @@ func TestThePacketInFrontOfTheRouterIsTheRouters(t *testing.T) {
 				got[i] = httptest.NewRecorder()
 				logs[i].Reset()
 				h.ServeHTTP(got[i], r)
-				lines[i] = clock.ReplaceAllString(logs[i].String(), "")
+				lines[i] = logs[i].String()
 			}
 			if d := cmp.Diff([]any{got[1].Code, got[1].Header(), got[1].Body.String()}, []any{got[0].Code, got[0].Header(), got[0].Body.String()}); d != "" {
 				t.Errorf("%s (-router +in front):\n%s", name, d)
 			}
-			if lines[0] != lines[1] || lines[0] == "" {
-				t.Errorf("%s: the log line in front %s, the router's %s", name, lines[0], lines[1])
+			if d := cmp.Diff(fields(t, lines[1]), fields(t, lines[0])); d != "" {
+				t.Errorf("%s: the log line in front (+) is not the router's (-):\n%s", name, d)
 			}
 		})
+	}
+}
+
+// R-SEC-10, R-PKT-01: over a real connection, where the answer is sent in one
+// piece, it has the same fields as the router's, each once.
+func TestThePacketOverAConnectionIsTheRouters(t *testing.T) {
+	front, router, _ := twoWays(t)
+	var answers [2][]*http.Response
+	for i, h := range []http.Handler{front, router} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- life.Run(ctx, life.HTTP("api", ln, h, time.Second)) }()
+		client := &http.Client{Transport: &http.Transport{}}
+		ask := func(tag string) *http.Response {
+			r, err := http.NewRequest(http.MethodGet, "http://"+ln.Addr().String()+packetPath, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = "127.0.0.1:1"
+			r.Header.Set("Authorization", "Bearer "+token(ec.RoleSeam))
+			r.Header.Set("If-None-Match", tag)
+			resp, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Header.Del("Date")
+			resp.Body = io.NopCloser(bytes.NewReader(body))
+			return resp
+		}
+		ask("") // it is built
+		whole := ask(`"x"`)
+		answers[i] = append(answers[i], whole, ask(whole.Header.Get("ETag")), ask(`"x"`))
+		client.CloseIdleConnections()
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []int{http.StatusOK, http.StatusNotModified, http.StatusOK} {
+		a, b := answers[0][i], answers[1][i]
+		text, _ := io.ReadAll(a.Body)
+		other, _ := io.ReadAll(b.Body)
+		if d := cmp.Diff([]any{want, b.Header, string(other)}, []any{a.StatusCode, a.Header, string(text)}); d != "" {
+			t.Errorf("answer %d (-router +in front):\n%s", i, d)
+		}
+		if got := a.Header["Content-Security-Policy"]; len(got) != 1 {
+			t.Errorf("answer %d: content security policy %q, want one", i, got)
+		}
+	}
+}
+
+// blind is a service that panics when it is looked at.
+type blind struct{ ec.Service }
+
+func (blind) View() *ec.View { panic("blind") }
+
+// R-HTTP-03, R-SEC-10: a panic in front of the router is an answer like any other.
+func TestAPanicInFrontOfTheRouter(t *testing.T) {
+	srv, err := api.New(config(func(c *api.Config) { c.Service = blind{c.Service} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:1"+packetPath, http.NoBody)
+	r.ContentLength = 0
+	r.Header.Set("Authorization", "Bearer "+token(ec.RoleSeam))
+	w := httptest.NewRecorder()
+	srv.Handler().ServeHTTP(w, r)
+	if w.Code != http.StatusInternalServerError || w.Header().Get("X-Content-Type-Options") != "nosniff" || w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("a panic: got %d with headers %v, want 500 with what every answer carries", w.Code, w.Header())
 	}
 }

@@ -74,8 +74,8 @@ func sessionOf(q values) (contracts.OverlaySessionKey, error) {
 	return key, inQuery(err)
 }
 
-// heard notes that the seam was there at this moment.
-func (s *Server) heard() { s.seamSeen.Store(s.cfg.Now().UnixNano()) }
+// heard notes that the seam was there at a moment.
+func (s *Server) heard(at time.Time) { s.seamSeen.Store(at.UnixNano()) }
 
 // truthAvailable says whether what happens to packets will be told: the seam was
 // here within half a minute, or one in this process is at work.

@@ -84,7 +84,9 @@ type Server struct {
 	meters  meters
 	streams chan struct{} // one place each open stream
 
-	packetOp op // of the packet, which is answered in front of the router too
+	packetOp   op           // of the packet, which is answered in front of the router too
+	packetLog  *slog.Logger // says what its log lines have in common
+	packetHead []byte       // what every answer carries, as it stands on the wire
 
 	seamStreams chan struct{} // likewise, of the seam
 
@@ -187,10 +189,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer func(r *http.Request) { s.finish(x, r, recover()) }(r)
 	where := areaOf(r.URL.Path)
 	x.route = where.label
-	s.setHeaders(x, where)
 	if where.kind == areaSeam && s.packetAtOnce(x, r, where) {
 		return
 	}
+	setHeaders(x.Header(), where)
+	x.headed = true
 	r = r.WithContext(x.context(r.Context()))
 	if done, err := s.guard(x, r, where); err != nil {
 		s.refuse(x, r, where, err)

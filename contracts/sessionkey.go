@@ -117,7 +117,9 @@ func (k OverlaySessionKey) FileName() string {
 		name = canonicalJSON([]string{k.WorkspaceID, string(k.SurfaceKind), k.SurfaceID})
 	}
 	sum := sha256.Sum256(name)
-	return hex.EncodeToString(sum[:])
+	var digits [2 * sha256.Size]byte
+	hex.Encode(digits[:], sum[:])
+	return string(digits[:])
 }
 
 // isPlain says that a text stands in JSON as it is.

@@ -56,9 +56,10 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler, grace time.Dura
 		// "OPTIONS *" goes through h like everything else.
 		DisableGeneralOptionsHandler: true,
 	}
+	keepPieces(srv)
 	srv.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(netutil.LimitListener(ln, maxConnections)) }()
+	go func() { served <- srv.Serve(pieceListener{netutil.LimitListener(ln, maxConnections)}) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
