@@ -28,7 +28,7 @@ type exchange struct {
 	err    error
 	status int
 	bytes  int64
-	headed bool         // has what every answer carries
+	headed bool         // what every answer carries is on its way, not among the headers
 	heads  [3]string    // values of headers that this package sets on every way; see head
 	log    *slog.Logger // knows method, route and role already; may be nil
 }

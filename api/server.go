@@ -193,7 +193,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	setHeaders(x.Header(), where)
-	x.headed = true
 	r = r.WithContext(x.context(r.Context()))
 	if done, err := s.guard(x, r, where); err != nil {
 		s.refuse(x, r, where, err)
