@@ -8,6 +8,8 @@ package seam
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +35,8 @@ const (
 type Config struct {
 	BaseURL   string            // of EC's API, such as http://127.0.0.1:7717
 	Token     string            // of the role seam
-	Transport http.RoundTripper // nil: one without a proxy
+	Roots     *x509.CertPool    // certificates to trust; nil: the system's
+	Transport http.RoundTripper // nil: one without a proxy that trusts Roots
 }
 
 // Client implements chat.Seam. It is safe for concurrent use.
@@ -54,7 +57,8 @@ func New(c Config) (*Client, error) {
 	}
 	if c.Transport == nil {
 		c.Transport = &http.Transport{
-			Proxy: nil, MaxIdleConnsPerHost: 64, IdleConnTimeout: 60 * time.Second, TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+			Proxy: nil, MaxIdleConnsPerHost: 64, IdleConnTimeout: 60 * time.Second, TLSHandshakeTimeout: 5 * time.Second,
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.Roots}, MaxResponseHeaderBytes: 64 << 10,
 		}
 	}
 	return &Client{

@@ -3,6 +3,8 @@ package remote
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,10 +21,11 @@ import (
 
 // Config is what a Client needs.
 type Config struct {
-	BaseURL string        // of EC, e.g. http://127.0.0.1:7311
-	Token   string        // of role worker
-	Timeout time.Duration // of one call, a heartbeat's wait not counted; 0: 30 s
-	Pause   time.Duration // before the second try, doubled after; 0: 200 ms
+	BaseURL string         // of EC, e.g. http://127.0.0.1:7311
+	Token   string         // of role worker
+	Roots   *x509.CertPool // certificates to trust; nil: the system's
+	Timeout time.Duration  // of one call, a heartbeat's wait not counted; 0: 30 s
+	Pause   time.Duration  // before the second try, doubled after; 0: 200 ms
 }
 
 // Client is the worker door seen from another process. Its calls may all be
@@ -57,6 +60,7 @@ func NewClient(c Config) (*Client, error) {
 		http: &http.Client{
 			Transport: &http.Transport{
 				DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+				TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.Roots},
 				TLSHandshakeTimeout: 5 * time.Second,
 				MaxIdleConnsPerHost: 8,
 				IdleConnTimeout:     time.Minute,

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
@@ -133,6 +134,7 @@ type system struct {
 	user  *client.Client
 	oper  *client.Client
 	port  int // of serve, kept over restarts
+	roots *x509.CertPool
 
 	chatURL string // of the chat endpoint, without /v1
 }
@@ -146,6 +148,7 @@ type options struct {
 	model  string        // base URL of another model server
 	models string        // entries of models in config.yaml; empty: one by the name of local
 	chat   bool          // run the chat endpoint instead of a worker
+	tls    bool          // every listener speaks TLS with a certificate that nobody signed
 }
 
 func freePort(t *testing.T) int {
@@ -191,6 +194,9 @@ func newSystem(t *testing.T, o options) *system {
 	if o.models == "" {
 		o.models = fmt.Sprintf("  - name: local\n    protocol: openai\n    base_url: %s\n    model: local-model\n    api_key_env: E2E_MODEL_KEY\n    prices: %s\n    routes: [chat, task, meta, judge]\n", o.model, o.prices)
 	}
+	if o.tls {
+		o.extra += s.certify()
+	}
 	config := fmt.Sprintf("models:\n%sworker:\n  lease: 3s\n  concurrency: 2\n  grace: 5s\n%s", o.models, o.extra)
 	if err := os.WriteFile(filepath.Join(s.home.Dir, "config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -209,9 +215,18 @@ func newSystem(t *testing.T, o options) *system {
 		return s
 	}
 	s.work = s.process("worker", func() *exec.Cmd {
-		return s.command("worker", "--redis", redis, "--ec", fmt.Sprintf("http://127.0.0.1:%d", s.port))
+		return s.command("worker", "--redis", redis, "--ec", s.address(s.port))
 	})
 	return s
+}
+
+// address is that of a listener on this machine.
+func (s *system) address(port int) string {
+	scheme := "http"
+	if s.roots != nil {
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port)
 }
 
 // splitKey seals examples on which the source does not differ from itself by chance.
@@ -240,7 +255,7 @@ func (s *system) waitReady() {
 			if err != nil {
 				return false
 			}
-			*c.to, err = client.New(client.Config{API: fmt.Sprintf("http://127.0.0.1:%d", s.port), Token: token})
+			*c.to, err = client.New(client.Config{API: s.address(s.port), Token: token, Roots: s.roots})
 			if err != nil {
 				s.t.Fatal(err)
 			}

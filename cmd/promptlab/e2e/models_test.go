@@ -119,7 +119,7 @@ func (s *system) turn(t *testing.T) (status int, body string) {
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := s.caller().Do(req)
 	if err != nil {
 		return 0, ""
 	}

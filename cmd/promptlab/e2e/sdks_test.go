@@ -253,16 +253,16 @@ func (s said) ok(t *testing.T) said {
 // startChat runs the chat endpoint as a process of its own.
 func (s *system) startChat() {
 	port := freePort(s.t)
-	s.chatURL = fmt.Sprintf("http://127.0.0.1:%d", port)
+	s.chatURL = s.address(port)
 	s.chat = s.process("chat", func() *exec.Cmd {
-		return s.command("chat", "--ec", fmt.Sprintf("http://127.0.0.1:%d", s.port), "--chat-listen", fmt.Sprintf("127.0.0.1:%d", port))
+		return s.command("chat", "--ec", s.address(s.port), "--chat-listen", fmt.Sprintf("127.0.0.1:%d", port))
 	})
 	s.until(time.Minute, "the chat endpoint answers and hears from EC", s.chatHearsEC)
 }
 
 // chatHearsEC says whether the chat endpoint knows that EC is there.
 func (s *system) chatHearsEC() bool {
-	res, err := http.Get(s.chatURL + "/readyz") //nolint:noctx // a probe of a test's own server
+	res, err := s.caller().Get(s.chatURL + "/readyz") //nolint:noctx // a probe of a test's own server
 	if err != nil {
 		return false
 	}

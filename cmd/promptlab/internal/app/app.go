@@ -39,12 +39,16 @@ func (s Servers) Serve(ctx context.Context, run cli.ServerRun) error { return s.
 
 // Worker runs a worker for an EC elsewhere.
 func (s Servers) Worker(ctx context.Context, run cli.ServerRun) error {
+	roots, err := run.Config.Roots(os.ReadFile)
+	if err != nil {
+		return err
+	}
 	b, err := broker.Open(broker.Config{RedisURL: run.Config.RedisURL, Log: run.Log})
 	if err != nil {
 		return err
 	}
 	defer closing(run.Log, "broker", b.Close)
-	tasks, err := remote.NewClient(remote.Config{BaseURL: run.ECURL, Token: run.Token})
+	tasks, err := remote.NewClient(remote.Config{BaseURL: run.ECURL, Token: run.Token, Roots: roots})
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,11 @@ func newChat(ctx context.Context, run cli.ServerRun, ecURL string, transport htt
 	if err != nil {
 		return nil, fmt.Errorf("read the token of the seam: %w", err)
 	}
-	ec, err := seam.New(seam.Config{BaseURL: ecURL, Token: token, Transport: transport})
+	roots, err := run.Config.Roots(os.ReadFile)
+	if err != nil {
+		return nil, err
+	}
+	ec, err := seam.New(seam.Config{BaseURL: ecURL, Token: token, Roots: roots, Transport: transport})
 	if err != nil {
 		return nil, err
 	}

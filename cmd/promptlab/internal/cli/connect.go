@@ -64,9 +64,10 @@ func (a *app) connect(role string) (*client.Client, error) {
 
 func (a *app) client(api, token string, h home.Home) (*client.Client, error) {
 	c := client.Config{API: api, Token: token, Agent: "promptlab/" + a.Version.Version}
-	if cfg, _, err := config.Load(a.configInput(nil)); h.Dir != "" && err == nil && cfg.TLSCert != "" {
-		if pem, err := os.ReadFile(cfg.TLSCert); err == nil {
-			c.RootPEM = pem
+	if cfg, _, err := config.Load(a.configInput(nil)); h.Dir != "" && err == nil {
+		c.Roots, err = cfg.Roots(os.ReadFile)
+		if err != nil && !missing(err) { // a file that is not here belongs to a server elsewhere
+			return nil, err
 		}
 	}
 	cl, err := client.New(c)

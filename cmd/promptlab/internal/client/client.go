@@ -25,10 +25,10 @@ import (
 
 // Config is what a Client needs.
 type Config struct {
-	API     string // base address, such as http://127.0.0.1:7717
-	Token   string // bearer token
-	RootPEM []byte // more certificates to trust, may be nil
-	Agent   string // User-Agent
+	API   string         // base address, such as http://127.0.0.1:7717
+	Token string         // bearer token
+	Roots *x509.CertPool // certificates to trust; nil: the system's
+	Agent string         // User-Agent
 }
 
 // Client calls one server with one token.
@@ -54,15 +54,8 @@ func New(c Config) (*Client, error) {
 	if u.Scheme == "http" && !config.Loopback(u.Hostname()) {
 		return nil, fmt.Errorf("%s is another machine: it needs https, or the token could be read on the way", u.Host)
 	}
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		roots = x509.NewCertPool()
-	}
-	if len(c.RootPEM) > 0 && !roots.AppendCertsFromPEM(c.RootPEM) {
-		return nil, errors.New("tls_cert does not hold a certificate")
-	}
 	transport := &http.Transport{
-		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.Roots},
 		ResponseHeaderTimeout: answerTimeout,
 		TLSHandshakeTimeout:   10 * time.Second,
 		IdleConnTimeout:       30 * time.Second,

@@ -27,6 +27,7 @@ type Config struct {
 	AllowRemote bool   // Listen may be something else than loopback, with TLS
 	TLSCert     string
 	TLSKey      string
+	TLSTrust    string
 	RedisURL    string // empty: the embedded broker (up only)
 	Models      []gateway.ModelConfig
 	Python      string // empty: look for the environment that make setup makes

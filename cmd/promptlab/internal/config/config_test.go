@@ -61,7 +61,7 @@ func TestPrecedence(t *testing.T) {
 // Every key can be set in each of the three ways, and a bad value is refused in each.
 func TestEveryKeyHasFileVariableAndFlag(t *testing.T) {
 	good := map[string]string{
-		"memory": "/m", "listen": "127.0.0.1:0", "allow_remote": "true", "tls_cert": "/c", "tls_key": "/k",
+		"memory": "/m", "listen": "127.0.0.1:0", "allow_remote": "true", "tls_cert": "/c", "tls_key": "/k", "tls_trust": "/t",
 		"redis_url": "redis://127.0.0.1:6379/1", "python": "/usr/bin/python3", "sandbox.min_level": "L2f",
 		"models":                `[{"name":"m","protocol":"openai","base_url":"http://127.0.0.1:8000/v1","model":"x","routes":["task"]}]`,
 		"scheduler.critic.cron": "0 4 * * 1", "scheduler.time_zone": "Europe/Vienna",
