@@ -28,9 +28,9 @@ type exchange struct {
 	err    error
 	status int
 	bytes  int64
-	headed bool         // what every answer carries is on its way, not among the headers
-	heads  [3]string    // values of headers that this package sets on every way; see head
-	log    *slog.Logger // knows method, route and role already; may be nil
+	headed bool      // what every answer carries is on its way, not among the headers
+	heads  [3]string // values of headers that this package sets on every way; see head
+	ready  *ready    // of its route, may be nil
 }
 
 type exchangeKey struct{}
@@ -139,13 +139,14 @@ func (s *Server) finish(x *exchange, r *http.Request, p any) {
 }
 
 func (s *Server) logLine(x *exchange, r *http.Request, took time.Duration) {
-	level, log := slog.LevelInfo, x.log
+	level, log := slog.LevelInfo, s.cfg.Log
 	attrs := []slog.Attr{
 		slog.Int("status", x.status), slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 		slog.Int64("bytes", x.bytes), slog.String("request_id", x.id),
 	}
-	if log == nil {
-		log = s.cfg.Log
+	if x.ready != nil {
+		log = x.ready.log
+	} else {
 		attrs = append(attrs, slog.String("method", x.method), slog.String("route", x.route), slog.String("role", string(x.role)))
 	}
 	if x.denied != "" {

@@ -41,13 +41,19 @@ func newMeters(reg prometheus.Registerer) (meters, error) {
 }
 
 func (m meters) request(x *exchange, took time.Duration) {
-	class := strconv.Itoa(x.status/100) + "xx"
-	m.requests.WithLabelValues(x.route, x.method, class).Inc()
-	m.duration.WithLabelValues(x.route).Observe(took.Seconds())
+	if counter := x.ready.counter(x.status); counter != nil {
+		counter.Inc()
+		x.ready.took.Observe(took.Seconds())
+	} else {
+		m.requests.WithLabelValues(x.route, x.method, classOf(x.status)).Inc()
+		m.duration.WithLabelValues(x.route).Observe(took.Seconds())
+	}
 	if x.denied != "" {
 		m.denials.WithLabelValues(x.denied).Inc()
 	}
 }
+
+func classOf(status int) string { return strconv.Itoa(status/100) + "xx" }
 
 // Reasons of denials besides the wall's own.
 const (

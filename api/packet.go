@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -30,8 +29,7 @@ func (s *Server) packetRoute(path string) {
 		),
 	}
 	o := s.packetOp
-	s.packetLog = s.cfg.Log.With(slog.String("method", o.method), slog.String("route", o.path), slog.String("role", string(o.only)))
-	s.packetHead = headLines(areaOf(o.path))
+	s.packetReady = s.readyFor(o)
 	s.doc.OpenAPI().AddOperation(s.describe(o))
 	s.router.Handle(o.method, o.path, func(c *gin.Context) { s.route(o, c, s.packet) })
 }

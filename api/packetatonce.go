@@ -47,9 +47,9 @@ func (s *Server) packetAtOnce(x *exchange, r *http.Request, where area) bool {
 	if err != nil || due {
 		return false
 	}
-	x.route, x.log = o.path, s.packetLog
+	x.route, x.ready = o.path, s.packetReady
 	s.heard(x.start)
-	if x.headed = life.InOnePiece(r.Context(), s.packetHead); !x.headed {
+	if x.headed = life.InOnePiece(r.Context(), x.ready.lines); !x.headed {
 		setHeaders(x.Header(), where)
 	}
 	writePacket(x, x, r, p)

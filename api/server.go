@@ -84,9 +84,8 @@ type Server struct {
 	meters  meters
 	streams chan struct{} // one place each open stream
 
-	packetOp   op           // of the packet, which is answered in front of the router too
-	packetLog  *slog.Logger // says what its log lines have in common
-	packetHead []byte       // what every answer carries, as it stands on the wire
+	packetOp    op // of the packet, which is answered in front of the router too
+	packetReady *ready
 
 	seamStreams chan struct{} // likewise, of the seam
 
