@@ -123,7 +123,11 @@ type RestoreOverlay struct {
 type ExternalEdit struct {
 	Path string
 	Body []byte
-	Gone bool
+	Gone bool // nothing lies there any more
+	// Blocked says that something lies there that is no plain file.
+	Blocked bool
+	// Settled says that what was said of the path is over, without a new text.
+	Settled bool
 	// AtStart says that the file lay there when EC started: nobody may have said
 	// anything about it yet, or what was said may be out of date.
 	AtStart bool

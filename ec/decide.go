@@ -201,7 +201,8 @@ func (s *State) Apply(e Event) {
 		if e.Why == "" {
 			s.externals.Delete(e.Path)
 		} else {
-			s.externals.Set(e.Path, refused{e.Why, e.Body})
+			old, _ := s.externals.Get(e.Path)
+			s.externals.Set(e.Path, refused{e.Why, e.Body, old.kept, e.Blocked})
 		}
 	case FlagsPut:
 		s.flags = e.Flags

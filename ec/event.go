@@ -19,8 +19,11 @@ type InstallPut struct{ Install InstallState }
 // ExternalRefused says that a hand edit could not be taken in; the file is left as it is.
 type ExternalRefused struct {
 	Path string
-	Why  string // empty: the refusal is over
+	Why  string // one reason a line; empty: the refusal is over
 	Body []byte // the text that was refused; nil when there is no file any more
+	Kept bool   // the library has a good text for that path
+	// Blocked: what lies there is no file, and nothing of ours can take its place.
+	Blocked bool
 	// Replaced is a refused text whose place a command of a person's has taken; it
 	// is kept with the overlay's earlier texts.
 	Replaced []byte

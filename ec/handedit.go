@@ -2,10 +2,15 @@ package ec
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/ec/frontmatter"
+	"github.com/elnor/promptlab/ec/lint"
+	"github.com/elnor/promptlab/internal/fault"
 )
 
 // rejectedSuffix names the file that says why the file beside it was not taken in.
@@ -13,8 +18,11 @@ const rejectedSuffix = ".rejected.txt"
 
 // refused is a file of a person's that was not taken in.
 type refused struct {
-	why  string
-	body []byte // nil: the file is gone
+	why  string       // one reason a line
+	body []byte       // nil: there is no file
+	kept *overlayKept // what is kept of an overlay of which no good text is left
+	// blocked: a text of ours cannot take the place, it waits.
+	blocked bool
 }
 
 func rejectedPath(id contracts.OverlayID, body []byte) string {
@@ -50,7 +58,7 @@ func (s *State) displaced(events []Event) []Event {
 			paths = append(paths, overlayPath(p.Previous))
 		}
 		for _, path := range paths {
-			if x, ok := s.externals.Get(path); ok && !over[path] {
+			if x, ok := s.externals.Get(path); ok && !over[path] && !x.blocked {
 				out, over[path] = append(out, ExternalRefused{Path: path, Replaced: x.body}), true
 			}
 		}
@@ -58,13 +66,129 @@ func (s *State) displaced(events []Event) []Event {
 	return out
 }
 
+// externalEdit takes in what somebody did to a file with an editor, or says why
+// it cannot: the file stays as the person left it, the library keeps the last
+// good text.
+func (s *State) externalEdit(c Command, b ExternalEdit) (decision, error) {
+	id, archived, ok := overlayOfPath(b.Path)
+	if !ok {
+		return unchanged(b.Path, "not an overlay file")
+	}
+	old, known := s.overlays.Get(string(id))
+	here := known && old.Archived() == archived // the library keeps that overlay at this path
+	switch {
+	case b.Settled:
+		return s.editResolved(decision{receipt: Receipt{Subject: b.Path}}, b)
+	case b.Blocked:
+		return s.refuseEdit(b, "a link, a folder or something else that is no plain file lies here; put a plain file in its place", here)
+	case b.Gone && here:
+		return s.refuseEdit(b, "the file was removed by hand; its text is kept: write the file again, or archive the overlay", true)
+	case b.Gone: // nothing of the library's was here
+		return s.editResolved(decision{receipt: Receipt{Subject: b.Path}}, b)
+	}
+	rec, err := readEdit(id, b.Body)
+	if err == nil && known && !here {
+		err = errors.New("an overlay is moved with the archive and restore commands, not by moving its file")
+	}
+	if err == nil {
+		rec, err = s.acceptable(rec, old, b.Path)
+	}
+	if err != nil {
+		return s.refuseEdit(b, strings.Join(reasons(err), "\n"), here)
+	}
+	var d decision
+	if known {
+		d, err = s.putOverlay(c, old, rec.Frontmatter, rec.Body, string(b.Body))
+	} else {
+		d, err = s.newByHand(c, b, rec, archived)
+	}
+	if err != nil {
+		return decision{}, err
+	}
+	return s.editResolved(d, b)
+}
+
+// newByHand takes in the file of an overlay that the library does not have. One
+// that it had, and of which no good text was left, goes on where it was.
+func (s *State) newByHand(c Command, b ExternalEdit, rec contracts.OverlayTemplateRecord, archived bool) (decision, error) {
+	o := s.makeOverlay(rec.Frontmatter, rec.Body, string(b.Body))
+	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = contracts.SourceUser, c.At, c.At
+	what := contracts.EventOverlayInstalled
+	if x, _ := s.externals.Get(b.Path); x.kept != nil {
+		o.Record.Source, o.Record.CreatedAt, o.Revision = x.kept.Source, x.kept.CreatedAt, x.kept.Revision+1
+		o.Meta.LastLabTestedAt = x.kept.LastLabTestedAt
+		what = contracts.EventOverlayUpdated
+	}
+	if archived {
+		o.Record.ArchivedAt = &c.At
+	}
+	return changed(string(rec.Frontmatter.ID), OverlayPut{Overlay: o, What: what})
+}
+
+// readEdit reads the file of an overlay that a person has written.
+func readEdit(id contracts.OverlayID, file []byte) (contracts.OverlayTemplateRecord, error) {
+	doc, err := frontmatter.Parse(file)
+	if err == nil && doc.Frontmatter.ID != id {
+		err = wrongName(id, doc.Frontmatter.ID)
+	}
+	return contracts.OverlayTemplateRecord{Frontmatter: doc.Frontmatter, Body: doc.Body}, err
+}
+
+func wrongName(file, header contracts.OverlayID) error {
+	return fmt.Errorf("the file is named %s.md and the id in its header is %s; make them the same", file, header)
+}
+
+// acceptable runs the rules of a save over a hand edit; old is nil for a file of
+// which the library has no text.
+func (s *State) acceptable(rec contracts.OverlayTemplateRecord, old *Overlay, path string) (contracts.OverlayTemplateRecord, error) {
+	op := lint.Update
+	if old == nil {
+		op = lint.Create
+		if x, _ := s.externals.Get(path); x.kept != nil && x.kept.Source == contracts.SourcePreset {
+			old = &Overlay{Record: contracts.OverlayTemplateRecord{Frontmatter: contracts.OverlayTemplateFrontmatter{Preset: true}}}
+		}
+	}
+	rec, err := s.cleanRecord(rec, old)
+	if err == nil {
+		err = s.validate(rec, op)
+	}
+	return rec, err
+}
+
+// reasons says why a file is not good: one sentence for each thing in it.
+func reasons(err error) []string {
+	var f *fault.Error
+	if !errors.As(err, &f) {
+		return []string{err.Error()}
+	}
+	var out []string
+	for _, d := range f.Details {
+		if one := strings.TrimPrefix(d.Field+": "+d.Message, "frontmatter: "); !slices.Contains(out, one) {
+			out = append(out, one)
+		}
+	}
+	if out == nil {
+		return []string{f.Message}
+	}
+	return out
+}
+
+// editResolved ends what was said about a file, if anything was or may have been.
+func (s *State) editResolved(d decision, b ExternalEdit) (decision, error) {
+	if _, told := s.externals.Get(b.Path); told || b.AtStart {
+		d.events = append(d.events, ExternalRefused{Path: b.Path})
+		d.receipt.Changed = true
+	}
+	return d, nil
+}
+
 // refuseEdit leaves a hand edit alone and says why. The same refusal again is
-// no news.
-func (s *State) refuseEdit(b ExternalEdit, why string) (decision, error) {
+// no news. Kept says that the library has a good text for that path.
+func (s *State) refuseEdit(b ExternalEdit, why string, kept bool) (decision, error) {
 	if old, _ := s.externals.Get(b.Path); old.why == why && bytes.Equal(old.body, b.Body) && !b.AtStart {
 		return unchanged(b.Path, why)
 	}
-	d, err := changed(b.Path, ExternalRefused{Path: b.Path, Why: why, Body: b.Body})
+	d, err := changed(b.Path, ExternalRefused{Path: b.Path, Why: why, Body: b.Body, Kept: kept, Blocked: b.Blocked})
 	d.receipt.Note = why
 	return d, err
 }
@@ -77,16 +201,22 @@ func (e ExternalRefused) what() string {
 	return "hand_edit.refused"
 }
 
-// reason is the text beside a file that was not taken in; nil where there is no
-// such file, or nothing to say.
+// reason is the text beside a file that was not taken in; nil where there is
+// nothing to say.
 func (e ExternalRefused) reason() []byte {
-	if e.Why == "" || e.Body == nil {
+	if e.Why == "" {
 		return nil
 	}
 	name := e.Path[strings.LastIndexByte(e.Path, '/')+1:]
-	return fmt.Appendf(nil, "%s was changed by hand and could not be taken in:\n\n  %s\n\n"+
-		"The file is as you left it, and the library keeps the last good text.\n"+
-		"Correct the file; this note goes when the file is good again.\n", name, strings.ReplaceAll(e.Why, "\n", "\n  "))
+	what, file, library := "was changed by hand and could not be taken in", "The file is as you left it, and the library ", "has no text of that name yet"
+	if e.Body == nil {
+		what, file = "cannot be read as the file of an overlay", "The library "
+	}
+	if e.Kept {
+		library = "keeps the last good text"
+	}
+	return fmt.Appendf(nil, "%s %s:\n\n  %s\n\n%s%s.\nThis note goes when the file is good again.\n",
+		name, what, strings.ReplaceAll(e.Why, "\n", "\n  "), file, library)
 }
 
 // RefusedFiles lists the files of people that are not taken in.

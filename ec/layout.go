@@ -92,6 +92,7 @@ type overlayKept struct {
 	UpdatedAt       contracts.Time          `json:"updated_at"`
 	ArchivedAt      *contracts.Time         `json:"archived_at,omitempty"`
 	Revision        int                     `json:"revision"`
+	FileHash        string                  `json:"file_hash,omitempty"` // of the file of that revision
 	LastLabTestedAt *contracts.Time         `json:"last_lab_tested_at,omitempty"`
 }
 
@@ -252,10 +253,11 @@ func (s *State) overlayChange(e OverlayPut, put func(string, []byte)) {
 	}
 	if e.writesFile() {
 		put(overlayPath(e.Overlay), []byte(e.Overlay.File))
+		put(historyPath(id, e.Overlay.Revision), []byte(e.Overlay.File)) // a hand may break or remove the file itself
 	}
 	put(keptPath(id), mustJSON(overlayKept{
 		SchemaVersion: 1, Source: e.Overlay.Record.Source, CreatedAt: e.Overlay.Record.CreatedAt, UpdatedAt: e.Overlay.Record.UpdatedAt,
-		ArchivedAt: e.Overlay.Record.ArchivedAt, Revision: e.Overlay.Revision, LastLabTestedAt: e.Overlay.Meta.LastLabTestedAt,
+		ArchivedAt: e.Overlay.Record.ArchivedAt, Revision: e.Overlay.Revision, FileHash: e.Overlay.FileHash, LastLabTestedAt: e.Overlay.Meta.LastLabTestedAt,
 	}))
 }
 

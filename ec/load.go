@@ -9,6 +9,7 @@ import (
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec/frontmatter"
+	"github.com/elnor/promptlab/internal/fault"
 )
 
 // Source is where a state is loaded from. Its methods are called from many
@@ -123,37 +124,43 @@ func (l loader) overlays() error {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", folder, err)
 		}
-		if err := many(paths, l.overlay, func(_ string, f foundOverlay) error {
-			if f.overlay == nil {
-				l.s.externals.Set(f.at, f.refused)
-			} else {
-				l.s.Apply(OverlayPut{Overlay: f.overlay})
-			}
-			return nil
-		}); err != nil {
+		if err := many(paths, l.overlay, func(_ string, f foundOverlay) error { l.found(f); return nil }); err != nil {
 			return err
 		}
 	}
-	return nil
+	return l.removed()
 }
 
-// foundOverlay is what lies at the path of an overlay, or why it is left out.
+func (l loader) found(f foundOverlay) {
+	if f.at != "" {
+		l.s.externals.Set(f.at, f.refused)
+	}
+	if f.overlay != nil {
+		l.s.Apply(OverlayPut{Overlay: f.overlay})
+	}
+}
+
+// foundOverlay is what lies at the path of an overlay, or why it is left out; or
+// both, when there is a good text of the overlay besides.
 type foundOverlay struct {
 	overlay *Overlay
-	at      string // the path that refused is about
+	at      string // the path that refused is about; empty: nothing is refused
 	refused refused
 }
 
 // overlay reads one file. It changes nothing.
 func (l loader) overlay(p string) (foundOverlay, error) {
 	if of, ok := strings.CutSuffix(p, rejectedSuffix); ok && OverlayFile(of) {
-		return foundOverlay{at: of, refused: refused{why: "the file was not taken in; it is looked at again"}}, nil
+		return l.noted(of)
 	}
 	id, archived, ok := overlayOfPath(p)
 	if !ok {
 		return foundOverlay{}, errMissing // not an overlay file: a person's own
 	}
 	file, ok, err := l.src.Read(p)
+	if fault.Of(err) == fault.Conflict { // too large to be a document
+		return foundOverlay{at: p, refused: refused{why: "this is no file of an overlay"}}, nil
+	}
 	if err != nil || !ok {
 		return foundOverlay{}, cmp.Or(err, errMissing)
 	}
@@ -162,26 +169,28 @@ func (l loader) overlay(p string) (foundOverlay, error) {
 		return foundOverlay{}, err
 	}
 	doc, err := frontmatter.Parse(file)
+	var why string
 	switch {
 	case err != nil:
-		return foundOverlay{at: p, refused: refused{err.Error(), file}}, nil
+		why = err.Error()
 	case doc.Frontmatter.ID != id:
-		return foundOverlay{at: p, refused: refused{fmt.Sprintf("the file is named %s and its header says %s", id, doc.Frontmatter.ID), file}}, nil
+		why = wrongName(id, doc.Frontmatter.ID).Error()
 	case !known:
-		return foundOverlay{at: p, refused: refused{"the file was put here by hand and is looked at now", file}}, nil
+		why = "the file was put here by hand and is looked at now"
+	case archived != (kept.ArchivedAt != nil):
+		why = "the file was moved here by hand and is looked at now"
+	case kept.FileHash != "" && kept.FileHash != contracts.HashBytes(file):
+		why = "the file was changed while EC was not running and is looked at now"
+	default:
+		return foundOverlay{overlay: l.keptOverlay(doc, string(file), kept)}, nil
 	}
-	o := l.s.makeOverlay(doc.Frontmatter, doc.Body, string(file))
-	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = kept.Source, kept.CreatedAt, kept.UpdatedAt
-	o.Revision = kept.Revision
-	o.Meta.LastLabTestedAt = kept.LastLabTestedAt
-	if archived {
-		at := kept.UpdatedAt
-		if kept.ArchivedAt != nil {
-			at = *kept.ArchivedAt
-		}
-		o.Record.ArchivedAt = &at
+	f := foundOverlay{at: p, refused: refused{why: why, body: file}}
+	if !known {
+		return f, nil
 	}
-	return foundOverlay{overlay: o}, nil
+	f.refused.kept = &kept
+	f.overlay, err = l.lastGood(id, kept)
+	return f, err
 }
 
 func (l loader) datasets() error {

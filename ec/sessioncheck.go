@@ -62,10 +62,26 @@ func CheckSession(src Source, file string) (SessionCheck, error) {
 			k.checkReceipt(k.truthPath(), *receipts.Last)
 		}
 	}
+	k.checkNumber(receipts)
 	for _, p := range plans {
 		k.checkPlan(p)
 	}
 	return k.out, nil
+}
+
+// checkNumber finds receipts that were taken away: of those that the audit names
+// the last ones are kept.
+func (k *sessionCheck) checkNumber(t *Truth) {
+	have := 0
+	if t != nil {
+		have = len(t.History)
+		if t.Last != nil {
+			have++
+		}
+	}
+	if kept := min(k.recorded, truthHistory+1); have < kept {
+		k.problem(k.truthPath(), "holds %d receipts; %d were recorded, of which the last %d are kept: %d have been taken away", have, k.recorded, truthHistory+1, kept-have)
+	}
 }
 
 type sessionCheck struct {
@@ -80,6 +96,7 @@ type sessionCheck struct {
 	anchored  map[string]bool   // hashes of receipts that the audit knows
 	planUsed  map[string]string // hash of the packet that a plan gave out, by its id
 	unknown   int               // receipts that were recorded without their hash
+	recorded  int               // receipts of the session's own turns, since it began
 	texts     map[contracts.OverlayID][]textEvent
 	versions  map[contracts.OverlayID][]version
 	lastKnown int // revision of the session that the audit names last; -1 for none
@@ -157,10 +174,12 @@ func (k *sessionCheck) audited(l AuditLine) {
 			if event == contracts.EventOverlayInstalled || event == contracts.EventOverlayUpdated {
 				k.texts[contracts.OverlayID(id)] = append(k.texts[contracts.OverlayID(id)], textEvent{l.Seq, l.At, hash})
 			}
+		case what == "session.pruned" && id == k.file:
+			k.recorded = 0
 		case strings.HasPrefix(what, "session.") && id == k.file:
 			revision, err := strconv.Atoi(value)
 			if err != nil {
-				continue // it was pruned, and may have begun anew
+				continue
 			}
 			k.lastKnown = revision
 			if what == "session.packet" && len(l.Hashes) == 1 {
@@ -168,6 +187,9 @@ func (k *sessionCheck) audited(l AuditLine) {
 				k.revisions[l.Hashes[0]] = append(k.revisions[l.Hashes[0]], revision)
 			}
 		case what == "receipt" && id == k.file, what == "plan.receipt":
+			if what == "receipt" {
+				k.recorded++
+			}
 			if value == "" {
 				k.unknown++
 			}

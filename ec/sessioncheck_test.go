@@ -1,10 +1,12 @@
 package ec_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,6 +173,16 @@ func TestPlantedTamperingIsNamed(t *testing.T) {
 			x.change(x.truthFile(), `"revision": 1,`, `"revision": 0,`)
 			return x.truthFile()
 		}, "says revision 0; its packet was built for revision 1"},
+		"a receipt that is taken out": {func(x told) string {
+			x.drop(1)
+			return x.truthFile()
+		}, "holds 2 receipts; 3 were recorded"},
+		"all receipts": {func(x told) string {
+			if err := os.Remove(filepath.Join(x.Dir, x.truthFile())); err != nil {
+				x.t.Fatal(err)
+			}
+			return x.truthFile()
+		}, "3 have been taken away"},
 		"a receipt of another session": {func(x told) string {
 			x.change(x.truthFile(), `"surface_id": "told"`, `"surface_id": "tale"`)
 			return x.truthFile()
@@ -227,6 +239,24 @@ func TestPlantedTamperingIsNamed(t *testing.T) {
 			}
 			t.Errorf("after a change of %s the problems are:\n%s\nwant one of that file that says %q", file, findings(got.Problems), c.says)
 		})
+	}
+}
+
+// drop takes one of the earlier receipts out of the session's file.
+func (x told) drop(n int) {
+	x.t.Helper()
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(read(x.t, filepath.Join(x.Dir, x.truthFile()))), &doc); err != nil {
+		x.t.Fatal(err)
+	}
+	list, _ := doc["history"].([]any)
+	doc["history"] = slices.Delete(list, n, n+1)
+	b, err := json.MarshalIndent(doc, "", "  ")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(x.Dir, x.truthFile()), append(b, '\n'), 0o600)
+	}
+	if err != nil {
+		x.t.Fatal(err)
 	}
 }
 

@@ -60,6 +60,11 @@ func (k *sessionCheck) textsOf(id contracts.OverlayID) []version {
 		}
 		b, ok, err := k.src.Read(v.path)
 		doc, bad := frontmatter.Parse(b)
+		if n == last && err == nil && (!ok || bad != nil) { // a person has broken or removed it; its text is kept
+			v.path = historyPath(id, n)
+			b, ok, err = k.src.Read(v.path)
+			doc, bad = frontmatter.Parse(b)
+		}
 		switch {
 		case err != nil:
 			v.why = err.Error()

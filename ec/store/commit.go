@@ -163,6 +163,9 @@ func (s *Store) learn(p string) (*doc, error) {
 	if err != nil {
 		return nil, err
 	}
+	if at == blocked && s.isWatched(p) {
+		at = absent // it is a person's, like an edit: ours waits until it is gone
+	}
 	if at == blocked {
 		return nil, conflict(p, "is not a regular file")
 	}

@@ -22,6 +22,7 @@ type job struct {
 	version uint64
 	known   string
 	foreign bool
+	blocked bool   // what is in the way is no document
 	temp    string // "" when there is none
 }
 
@@ -48,7 +49,7 @@ func (s *Store) jobs() []*job {
 	out := make([]*job, 0, len(s.pending))
 	for p := range s.pending {
 		d := s.docs[p]
-		out = append(out, &job{path: p, body: d.body, hash: d.hash, version: d.version, known: d.known, foreign: d.foreign})
+		out = append(out, &job{path: p, body: d.body, hash: d.hash, version: d.version, known: d.known, foreign: d.foreign, blocked: d.told == blocked})
 	}
 	slices.SortFunc(out, func(a, b *job) int {
 		if a.path < b.path {
@@ -133,6 +134,7 @@ func (s *Store) place(j *job) error {
 	switch {
 	case at == j.hash:
 		return s.there(j)
+	case at == absent && j.blocked && j.body != nil: // it is gone
 	case at != j.known && !s.hook.Bugs.EditOverwritten:
 		return s.giveWay(j, body, at)
 	}
@@ -309,7 +311,7 @@ func (s *Store) settle(j *job) {
 	d := s.docs[j.path]
 	if d.known == j.known {
 		d.known, d.durable = j.hash, true
-		d.foreign, d.told = false, ""
+		s.over(j.path, d)
 	}
 	if d.version == j.version {
 		d.pending, d.body = false, nil

@@ -32,8 +32,12 @@ func (s *Store) contest(p string, body []byte, at string) error {
 		return nil
 	}
 	d.foreign, d.told = true, at
-	s.edits = append(s.edits, Edit{Path: p, Body: body, Gone: body == nil})
+	s.edits = append(s.edits, editOf(p, body, at))
 	return nil
+}
+
+func editOf(p string, body []byte, at string) Edit {
+	return Edit{Path: p, Body: body, Gone: at == absent, Blocked: at == blocked}
 }
 
 // Accept says that the caller took a foreign edit in: body (nil: its removal) is
@@ -138,7 +142,7 @@ func (s *Store) stampsOf(paths []string) (map[string]fsx.Stamp, error) {
 }
 
 // differs says that a text is neither the one we know of nor the one we wait to
-// write.
+// write. An edit that was told of and is undone now is told of again.
 func (s *Store) differs(p, at string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,17 +151,26 @@ func (s *Store) differs(p, at string) bool {
 		return at != absent
 	}
 	if at == d.known || d.pending && at == d.hash {
-		d.foreign, d.told = false, "" // an edit that was undone
+		s.over(p, d)
 		return false
 	}
 	return true
 }
 
-// watched lists the files of the watched folders that may be documents.
+// over says that nothing foreign lies at a path any more. The lock mu is held.
+func (s *Store) over(p string, d *doc) {
+	if d.foreign {
+		s.edits = append(s.edits, Edit{Path: p, Settled: true})
+	}
+	d.foreign, d.told = false, ""
+}
+
+// watched lists the files of the watched folders that may be documents, and what
+// lies there that is neither a file nor a folder.
 func (s *Store) watched() ([]string, error) {
 	var out []string
 	for _, dir := range s.cfg.Watch {
-		err := s.walk(strings.TrimSuffix(dir, "/"), func(p string) {
+		err := s.walkAll(strings.TrimSuffix(dir, "/"), func(p string, _ bool) {
 			if !strings.HasPrefix(path.Base(p), ".") {
 				out = append(out, p)
 			}

@@ -58,7 +58,7 @@ func (s *Store) learnWatched() error {
 	s.fresh = map[string][]byte{}
 	for _, t := range texts {
 		if t.hash == blocked {
-			s.log.Warn("not a document, left alone", "path", t.path)
+			continue // the first look through the folders tells of it
 		}
 		s.note(t.path, t.hash)
 		if t.body != nil {

@@ -30,6 +30,12 @@ func (s *Store) Read(p string) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	if at == blocked {
+		if s.isWatched(p) { // this tells of it; when it is over that is told too
+			d := s.note(p, absent)
+			s.mu.Lock()
+			d.foreign, d.told = true, blocked
+			s.mu.Unlock()
+		}
 		return nil, false, conflict(p, "is not a document")
 	}
 	if at != absent {
@@ -83,6 +89,15 @@ func (s *Store) List(prefix string) ([]string, error) {
 // walk calls fn with every regular file below a folder that is not the store's
 // own. Links are not followed; a missing folder is empty.
 func (s *Store) walk(dir string, fn func(p string)) error {
+	return s.walkAll(dir, func(p string, regular bool) {
+		if regular {
+			fn(p)
+		}
+	})
+}
+
+// walkAll is walk with links and the like.
+func (s *Store) walkAll(dir string, fn func(p string, regular bool)) error {
 	entries, err := s.fs.List(dir)
 	if gone(err) {
 		return nil
@@ -98,11 +113,11 @@ func (s *Store) walk(dir string, fn func(p string)) error {
 		switch {
 		case p == ecDir, strings.HasPrefix(e.Name, tempPrefix):
 		case e.Dir:
-			if err := s.walk(p, fn); err != nil {
+			if err := s.walkAll(p, fn); err != nil {
 				return err
 			}
-		case e.Regular:
-			fn(p)
+		default:
+			fn(p, e.Regular)
 		}
 	}
 	return nil

@@ -44,12 +44,13 @@ type Change struct {
 	Lines []Line
 }
 
-// Edit is a document that somebody else changed or, if Gone, took away (a link
-// or a folder in its place counts as taken away).
+// Edit is a document that somebody else changed or, if Gone, took away. Blocked
+// says that something else lies there: a link, a folder, or what is too large.
+// Settled says that what was told of a path is over, and the text there ours.
 type Edit struct {
-	Path string
-	Body []byte
-	Gone bool
+	Path                   string
+	Body                   []byte
+	Gone, Blocked, Settled bool
 }
 
 // Limits of one document and one line, in bytes.
@@ -67,12 +68,13 @@ type Config struct {
 	Watch []string
 	// OnEdit is told of each foreign edit once per text, from the goroutine of
 	// Run, Flush, Rescan or Close, without a lock held. The edit stays where it is,
-	// and nothing of ours is written to that path until Accept is called for it
-	// (or the edit is undone). So call Accept also for a text that is refused.
+	// and nothing of ours is written to that path until Accept is called for it.
+	// So call Accept also for a text that is refused, but not for what is Blocked or
+	// Settled.
 	OnEdit func(Edit)
 	// WriteBehind is how long a document may wait (default 500 ms), Checkpoint
 	// how often the journal is emptied (30 s), Rescan how often watched folders
-	// are looked through (2 s).
+	// are looked through (1.5 s).
 	WriteBehind, Checkpoint, Rescan time.Duration
 	// Recall lets a start go by what Remember has kept of documents that have not
 	// changed since. Without it every text is read.
@@ -91,7 +93,7 @@ func (c *Config) defaults() {
 	}
 	set(&c.WriteBehind, 500*time.Millisecond)
 	set(&c.Checkpoint, 30*time.Second)
-	set(&c.Rescan, 2*time.Second)
+	set(&c.Rescan, 1500*time.Millisecond)
 	if c.MaxRecords <= 0 {
 		c.MaxRecords = 10_000
 	}

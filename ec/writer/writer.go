@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,7 +53,9 @@ type Writer struct {
 	state   *ec.State
 	view    atomic.Pointer[published]
 	queue   chan request
-	edits   chan store.Edit
+	edited  chan struct{}
+	editsMu sync.Mutex
+	edits   []store.Edit  // told by the store, not yet taken
 	done    chan struct{} // closed when Run has ended
 	metrics *metrics
 	stale   bool            // index and metadata are behind the state
@@ -75,7 +78,8 @@ type reply struct {
 	err     error
 }
 
-// Open loads the state. It starts nothing.
+// Open loads the state and takes in what people did to the files of overlays
+// meanwhile, so that nobody is ever served what was not looked at. It starts nothing.
 func Open(cfg Config) (*Writer, error) {
 	if cfg.Derive == 0 {
 		cfg.Derive = time.Second
@@ -86,12 +90,12 @@ func Open(cfg Config) (*Writer, error) {
 	}
 	w := &Writer{
 		cfg: cfg, state: state, queue: make(chan request), done: make(chan struct{}),
-		edits:   make(chan store.Edit, 64), // a burst of saved files; more are found by the next rescan
+		edited:  make(chan struct{}, 1), // one word for all that wait
 		metrics: newMetrics(cfg.Metrics),
 		stale:   true, blocked: map[string]bool{},
 	}
 	w.view.Store(&published{ec.NewView(state.Copy()), make(chan struct{})})
-	return w, nil
+	return w, w.lookAgain()
 }
 
 // View gives the current view.
@@ -100,15 +104,6 @@ func (w *Writer) View() *ec.View { return w.view.Load().view }
 // Changed gives a channel that is closed when a newer view than the current one
 // is there.
 func (w *Writer) Changed() <-chan struct{} { return w.view.Load().changed }
-
-// Edit tells the writer of a file that somebody else changed. It never blocks:
-// what does not fit is found by the store's next rescan.
-func (w *Writer) Edit(e store.Edit) {
-	select {
-	case w.edits <- e:
-	default:
-	}
-}
 
 // Do hands in a command and waits for its outcome. A caller that gives up before
 // its turn changes nothing; once the writer has taken the command it is waited
@@ -139,16 +134,13 @@ func (w *Writer) Run(ctx context.Context) error {
 	defer close(w.done)
 	tick := time.NewTicker(w.cfg.Derive)
 	defer tick.Stop()
-	if err := w.lookAgain(); err != nil {
-		return err
-	}
 	for {
 		var err error
 		select {
 		case r := <-w.queue:
 			err = w.batch(r)
-		case e := <-w.edits:
-			err = w.external(e, false)
+		case <-w.edited:
+			err = w.takeEdits()
 		case <-tick.C:
 			err = w.derive()
 		case <-ctx.Done():
