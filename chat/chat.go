@@ -161,7 +161,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/models", s.guarded("/v1/models", s.models))
 	mux.HandleFunc("GET /v1/models/{id...}", s.guarded("/v1/models/{id}", s.model))
 	exported := promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{})
-	mux.HandleFunc("GET /metrics", s.handle("/metrics", func(x *exchange) error {
+	mux.HandleFunc("GET /metrics", s.handle("/metrics", nil, func(x *exchange) error {
 		exported.ServeHTTP(x, x.r)
 		return nil
 	}, s.operator))

@@ -56,6 +56,12 @@ func TestTheWall(t *testing.T) {
 			t.Errorf("%s: a client of this kind would try again by itself", name)
 		}
 	}
+	for path, anthropic := range map[string]bool{"/v1/messages": true, "/v1/responses": false} {
+		a := r.do("POST", path, hi, "Origin", "http://evil.example")
+		if a.status != 403 || strings.Contains(string(a.body), `"type":"error"`) != anthropic || !strings.Contains(string(a.body), `"code":"forbidden"`) {
+			t.Errorf("POST %s from another site: got %d %s, want 403 in the client's own shape", path, a.status, a.body)
+		}
+	}
 	for path, status := range map[string]int{"/v1/nothing": 404, "/v1/../v1/models": 400, "//v1/models": 400, "/healthz": 200, "/readyz": 200, "/metrics": 403} {
 		if a := r.do("GET", path, ""); a.status != status {
 			t.Errorf("GET %s: got %d %s, want %d", path, a.status, a.body, status)

@@ -57,21 +57,17 @@ var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}\z`)
 
 // open serves what needs no credentials.
 func (s *Server) open(route string, h func(*exchange) error) http.HandlerFunc {
-	return s.handle(route, h, func(*exchange) error { return nil })
+	return s.handle(route, nil, h, func(*exchange) error { return nil })
 }
 
 // asking serves turns in a dialect.
 func (s *Server) asking(route string, d dialect) http.HandlerFunc {
-	h := s.turning(d)
-	return s.handle(route, h, func(x *exchange) error {
-		x.speaks = d
-		return s.credentials(x)
-	})
+	return s.handle(route, d, s.turning(d), s.credentials)
 }
 
 // guarded serves what needs credentials.
 func (s *Server) guarded(route string, h func(*exchange) error) http.HandlerFunc {
-	return s.handle(route, h, s.credentials)
+	return s.handle(route, nil, h, s.credentials)
 }
 
 func (s *Server) credentials(x *exchange) (err error) {
@@ -88,10 +84,10 @@ func (s *Server) operator(x *exchange) error {
 }
 
 // handle is the whole way of a request: the wall, the credentials, the answer
-// and the line in the log.
-func (s *Server) handle(route string, h, admit func(*exchange) error) http.HandlerFunc {
+// and the line in the log. What is refused is told in d, nil for the plainest.
+func (s *Server) handle(route string, d dialect, h, admit func(*exchange) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{w: w, id: r.Header.Get("X-Request-ID")}
+		x := &exchange{w: w, speaks: d, id: r.Header.Get("X-Request-ID")}
 		if !requestID.MatchString(x.id) {
 			x.id = s.cfg.NewID()
 		}
