@@ -118,7 +118,7 @@ func TestPostTaskOffers(t *testing.T) {
 			t.Errorf("R-PRE-17 after %q and a restart: offered %q, want %q", step.status, got, step.want)
 		}
 	}
-	r.want("R-SES-10 turning it on", r.ask(ec.RoleUser, "POST", at+"/activate", `{"overlay_id":"look-back"}`), 422, "post_task_not_live")
+	r.want("R-SES-10 turning it on", r.ask(ec.RoleUser, "POST", at+"/activate", `{"overlay_id":"look-back"}`), 422, "class_not_activatable")
 	r.env.Must(ec.ArchiveOverlay{OverlayID: "look-back"})
 	if got, _ := offers("?debrief=true"); got != "" {
 		t.Errorf("an archived template is offered: %q", got)

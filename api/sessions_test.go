@@ -152,7 +152,7 @@ func TestRefusals(t *testing.T) {
 		{"R-HTTP-12 hard pair", "activate", on("guided-verification"), "", 409, "hard_conflict", "creative-flow"},
 		{"R-HTTP-12 hard pair by pin", "pin", `{"overlay_id":"legal-strict","pin_scope":"thread"}`, "", 409, "hard_conflict", "creative-flow"},
 		{"R-HTTP-13 gate", "activate", `{"overlay_id":"o-a","source":"recommended"}`, "", 403, "gate_closed", ""},
-		{"reserved source", "activate", `{"overlay_id":"o-a","source":"room_default"}`, "", 422, "validation_failed", "source"},
+		{"reserved source", "activate", `{"overlay_id":"o-a","source":"room_default"}`, "", 422, "source_not_allowed", "source"},
 		{"odd source", "activate", `{"overlay_id":"o-a","source":"x"}`, "", 422, "validation_failed", "source"},
 		{"odd scope", "activate", `{"overlay_id":"o-a","pin_scope":"x"}`, "", 422, "validation_failed", "pin_scope"},
 		{"odd id", "activate", on("No Id"), "", 422, "validation_failed", "overlay_id"},

@@ -34,7 +34,7 @@ type Room struct {
 	RoomID       string                `json:"room_id" server:"true" maxLength:"200"`
 	RolePrompt   string                `json:"role_prompt,omitempty" maxLength:"32768"`
 	Participants List[RoomParticipant] `json:"participants" default:"[]" maxItems:"64"`
-	UpdatedAt    Time                  `json:"updated_at" server:"true"`
+	UpdatedAt    Time                  `json:"updated_at,omitempty,omitzero" server:"true"` // never set up: left out
 	UpdatedBy    string                `json:"updated_by" default:"user" maxLength:"200"`
 }
 

@@ -158,7 +158,7 @@ type ModeratorDefaults struct {
 	ModeratorID string          `json:"moderator_id" minLength:"1" maxLength:"200"`
 	OverlayIDs  List[OverlayID] `json:"overlay_ids" default:"[]" maxItems:"64"`
 	AppliesTo   string          `json:"applies_to" default:"both" enum:"rooms,panels,both"`
-	UpdatedAt   Time            `json:"updated_at" server:"true"`
+	UpdatedAt   Time            `json:"updated_at,omitempty,omitzero" server:"true"` // never set: left out
 	UpdatedBy   string          `json:"updated_by" default:"user" maxLength:"200"`
 }
 

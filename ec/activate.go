@@ -2,6 +2,7 @@ package ec
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/internal/fault"
@@ -65,7 +66,8 @@ func (s *State) sourceAllowed(b ActivateOverlay) error {
 		}
 		return nil
 	default:
-		return fault.Validation([]fault.Detail{{Field: "source", Rule: "source_reserved", Message: "must be manual or recommended; the other sources are set by the system"}})
+		return fault.New(fault.Invalid, "source_not_allowed", "source must be manual or recommended; the other sources are set by the system").
+			With(fault.Detail{Field: "source", Rule: "source_not_allowed", Message: "must be manual or recommended"})
 	}
 }
 
@@ -133,14 +135,23 @@ func invocable(o *Overlay, kind contracts.SupportedSurface, source contracts.Ove
 	case o.Archived():
 		return archivedFault(fm.ID)
 	case fm.ArtifactClass == contracts.ClassPostTask:
-		return refuse("post_task_not_live", "%s is a post-task template; such a template is never on in a session")
+		return refuse("class_not_activatable", "%s is a post-task template; such a template is never on in a session")
 	case fm.ArtifactClass == contracts.ClassAdvisor && (kind != contracts.SurfaceTask || source != contracts.FromManual || scope != ""),
 		fm.RequiresExplicitInvocation && (source != contracts.FromManual || scope != ""):
 		return refuse("explicit_invocation_required", "%s works only when a person asks for it explicitly, for one dispatch of a task or in the advisor; it cannot be pinned")
 	case !supports(o, kind):
-		return refuse("surface_unsupported", "%s does not support this surface")
+		return fault.New(fault.Invalid, "surface_unsupported", "%s does not work on the surface %s, only on %s", fm.ID, kind, listed(fm.SupportedSurfaces)).
+			With(fault.Detail{Field: "overlay_id", Rule: "surface_unsupported", Message: "does not support the surface " + string(kind)})
 	}
 	return nil
+}
+
+func listed(surfaces []contracts.SupportedSurface) string {
+	var out []string
+	for _, s := range surfaces {
+		out = append(out, string(s))
+	}
+	return strings.Join(out, ", ")
 }
 
 // room checks that an overlay fits beside those that are on.
@@ -159,11 +170,11 @@ func (s *State) room(x *Session, o *Overlay, source contracts.OverlayActivationS
 	now := s.load(x)
 	then := now.with(o)
 	if then.tokens > contracts.HardBudget {
-		return "", fault.New(fault.Conflict, "hard_budget", "with %s the live overlays would come to %d tokens; %d is the limit", id, then.tokens, contracts.HardBudget)
+		return "", fault.New(fault.Conflict, codeBudget, "with %s the live overlays would come to %d tokens; %d is the limit", id, then.tokens, contracts.HardBudget)
 	}
 	if then.count > contracts.MaxOverlays {
 		if !override {
-			return "", fault.New(fault.Conflict, "overlay_limit", "%d live overlays are on; more than %d need override_limit", now.count, contracts.MaxOverlays)
+			return "", fault.New(fault.Conflict, codeLimit, "%d live overlays are on; more than %d need override_limit", now.count, contracts.MaxOverlays)
 		}
 		note = overrideNote
 	}

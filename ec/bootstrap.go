@@ -90,7 +90,7 @@ func (s *State) insert(c Command, x *Session, id contracts.OverlayID, l layer) b
 		rival, _ := s.inTheWay(x, id)
 		var f *fault.Error
 		if errors.As(err, &f) {
-			return leave(f.Code, rival.OverlayID, "%s was left out: %s", id, f.Message)
+			return leave(noteOf(f.Code), rival.OverlayID, "%s was left out: %s", id, f.Message)
 		}
 		return false
 	}
@@ -250,7 +250,7 @@ func (e *edit) comeBack(id contracts.OverlayID) {
 	by.Actor = Actor{Role: RoleSystem, Name: "system"}
 	o, _ := e.s.overlays.Get(string(id))
 	_, err := e.s.room(n, o, l.source, false)
-	if fault.Code(err) == noteBudget { // kept, and inert until there is room
+	if fault.Code(err) == codeBudget { // kept, and inert until there is room
 		a := e.s.newEntry(by, o, l.source, len(n.ActiveOverlays))
 		a.ActiveForSurface = false
 		setScopes(&a, contracts.List[contracts.OverlayPinScope]{l.scope})

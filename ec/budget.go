@@ -179,3 +179,14 @@ func (s *State) warnings(x *Session, sum load, blockers map[contracts.OverlayID]
 	}
 	return out
 }
+
+// noteOf gives the code of the note about an overlay that was refused with a code.
+func noteOf(code string) string {
+	switch code {
+	case codeLimit:
+		return noteLimit
+	case codeBudget:
+		return noteBudget
+	}
+	return code
+}

@@ -3,6 +3,7 @@ package ec
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/internal/fault"
@@ -48,7 +49,11 @@ type side struct {
 // hardConflict is the refusal of a hard pair: both ids, the reason, and where
 // each comes from.
 func hardConflict(a, b side) error {
-	return fault.New(fault.Conflict, "hard_conflict", "%s and %s exclude each other: they give contrary instructions; turn %s off first", a.id, b.id, b.id).With(
+	todo := fmt.Sprintf("leave one of them out (%s is %s)", b.id, b.where)
+	if strings.HasPrefix(b.where, "on,") {
+		todo = fmt.Sprintf("turn %s off first", b.id)
+	}
+	return fault.New(fault.Conflict, "hard_conflict", "%s and %s exclude each other: they give contrary instructions; %s", a.id, b.id, todo).With(
 		fault.Detail{Field: string(a.id), Rule: "hard_conflict", Message: a.where},
 		fault.Detail{Field: string(b.id), Rule: "hard_conflict", Message: b.where},
 	)
@@ -92,7 +97,7 @@ func (s *State) checkList(field string, ids []contracts.OverlayID) error {
 func standing(o *Overlay) (rule, message string) {
 	switch fm := o.Record.Frontmatter; {
 	case fm.ArtifactClass == contracts.ClassPostTask:
-		return "post_task_not_live", "is a post-task template; such a template is never on in a session"
+		return "class_not_activatable", "is a post-task template; such a template is never on in a session"
 	case fm.ArtifactClass == contracts.ClassAdvisor, fm.RequiresExplicitInvocation:
 		return "explicit_invocation_required", "works only when it is asked for explicitly; it cannot be pinned or be a default"
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/internal/fault"
@@ -96,6 +97,17 @@ func (v *View) Brief(key contracts.OverlaySessionKey) (contracts.OverlayBriefFac
 	return out, nil
 }
 
+// leftOut says why an overlay that the session does not hold is out.
+func leftOut(n SessionNote) string {
+	why, about := strings.CutPrefix(n.Text, string(n.Subject)+" ")
+	if rest, ok := strings.CutPrefix(why, "was left out: "); ok {
+		why = rest
+	} else if about {
+		why = "it " + why
+	}
+	return fmt.Sprintf("%s is out: %s.", n.Subject, why)
+}
+
 // Explain says for each overlay that concerns a session why it is in the next
 // packet or out of it.
 func (v *View) Explain(key contracts.OverlaySessionKey) (contracts.OverlayExplanations, error) {
@@ -123,7 +135,7 @@ func (v *View) Explain(key contracts.OverlaySessionKey) (contracts.OverlayExplan
 	}
 	for _, n := range x.Kept.Notes {
 		if _, held := x.entry(n.Subject); !held {
-			out.Items = append(out.Items, contracts.OverlayExplanation{OverlayID: n.Subject, Code: n.Code, Sentence: fmt.Sprintf("%s is out: %s.", n.Subject, n.Text)})
+			out.Items = append(out.Items, contracts.OverlayExplanation{OverlayID: n.Subject, Code: n.Code, Sentence: leftOut(n)})
 		}
 	}
 	last := v.lastTruth(key.FileName())

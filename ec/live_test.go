@@ -83,13 +83,13 @@ func TestActivationRules(t *testing.T) {
 		task := key(contracts.SurfaceTask, "w", "x")
 		l.refuses(activate(task, "concise-executive"), fault.Invalid, "surface_unsupported")
 		for _, k := range []contracts.OverlaySessionKey{chat("x"), task, key(contracts.SurfaceRoom, "w", "x"), key(contracts.SurfacePanel, "w", "x")} {
-			l.refuses(activate(k, "reflexion-learning"), fault.Invalid, "post_task_not_live")
+			l.refuses(activate(k, "reflexion-learning"), fault.Invalid, "class_not_activatable")
 		}
 		l.refuses(activate(chat("x"), "spec-architect"), fault.Invalid, "explicit_invocation_required")
 		l.refuses(ec.ActivateOverlay{Key: task, OverlayID: "spec-architect", Source: contracts.FromManual, PinScope: contracts.PinThread}, fault.Invalid, "explicit_invocation_required")
 		l.refuses(activate(chat("x"), "nowhere"), fault.NotFound, "not_found")
 		for _, source := range []contracts.OverlayActivationSource{"candidate_canary", "workspace_pin", "room_default", ""} {
-			l.refuses(ec.ActivateOverlay{Key: chat("x"), OverlayID: "secure-code", Source: source}, fault.Invalid, "validation_failed")
+			l.refuses(ec.ActivateOverlay{Key: chat("x"), OverlayID: "secure-code", Source: source}, fault.Invalid, "source_not_allowed")
 		}
 		l.refuses(ec.ActivateOverlay{Key: chat("x"), OverlayID: "secure-code", Source: "recommended", Truth: true, Retrieval: true}, fault.Gate, "gate_closed")
 		l.Must(ec.SetFlags{Flags: contracts.Flags{LearnedRecommendations: true}})
@@ -142,7 +142,7 @@ func TestActivationRules(t *testing.T) {
 		if n := warned(l.state(k), "overlay_count"); n != 1 {
 			t.Errorf("at three: %d notices", n)
 		}
-		l.refuses(activate(k, "verify-first"), fault.Conflict, "overlay_limit")
+		l.refuses(activate(k, "verify-first"), fault.Conflict, "live_limit_exceeded")
 		l.Must(ec.ActivateOverlay{Key: k, OverlayID: "verify-first", Source: contracts.FromManual, OverrideLimit: true})
 		if st := l.state(k); st.ActiveOverlays[3].Note != "override_limit" {
 			t.Errorf("the override is not recorded: %+v", st.ActiveOverlays[3])
@@ -183,7 +183,7 @@ func TestBudgets(t *testing.T) {
 		t.Error("R-SES-16 not warned at 900")
 	}
 	l.Must(ec.ActivateOverlay{Key: k, OverlayID: "big-3", Source: contracts.FromManual, OverrideLimit: true}) // 1200 is allowed
-	l.refuses(ec.ActivateOverlay{Key: k, OverlayID: "big-4", Source: contracts.FromManual, OverrideLimit: true}, fault.Conflict, "hard_budget")
+	l.refuses(ec.ActivateOverlay{Key: k, OverlayID: "big-4", Source: contracts.FromManual, OverrideLimit: true}, fault.Conflict, "hard_budget_exceeded")
 
 	t.Run("R-SES-18 G-016 an edit that passes the budget makes the newest inert, and back", func(t *testing.T) {
 		rec := ectest.Overlay("big-0", sized("big-0", 310))

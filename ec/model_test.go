@@ -327,7 +327,7 @@ func (m *model) turnOn(s *mSession, id string, scope string, override bool) stri
 	case o.archived:
 		return "overlay_archived"
 	case o.post:
-		return "post_task_not_live"
+		return "class_not_activatable"
 	case o.advisor && (s.kind != "task" || scope != ""):
 		return "explicit_invocation_required"
 	case !slices.Contains(strings.Fields(o.surfaces), s.kind):

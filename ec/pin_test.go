@@ -86,7 +86,7 @@ func TestPins(t *testing.T) {
 	t.Run("R-PIN-14 G-034 G-035 what cannot be pinned", func(t *testing.T) {
 		task := key(contracts.SurfaceTask, "w", "t")
 		l.refuses(ec.PinOverlay{Key: task, OverlayID: "spec-architect", Scope: contracts.PinThread}, fault.Invalid, "explicit_invocation_required")
-		l.refuses(ec.PinOverlay{Key: task, OverlayID: "reflexion-learning", Scope: contracts.PinThread}, fault.Invalid, "post_task_not_live")
+		l.refuses(ec.PinOverlay{Key: task, OverlayID: "reflexion-learning", Scope: contracts.PinThread}, fault.Invalid, "class_not_activatable")
 		l.refuses(ec.PinOverlay{Key: a, OverlayID: "verify-first", Scope: "for ever"}, fault.Invalid, "validation_failed")
 		one, two := chat("one"), chat("two")
 		l.start(one)

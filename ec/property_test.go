@@ -124,6 +124,17 @@ type run struct {
 	m *model
 }
 
+// refusal gives the code of a refusal for the reason that the model knows.
+func refusal(why string) string {
+	switch why {
+	case "overlay_limit":
+		return "live_limit_exceeded"
+	case "hard_budget":
+		return "hard_budget_exceeded"
+	}
+	return why
+}
+
 // both sends a command to the domain and compares the refusal with the model's.
 func (r *run) both(body ec.Body, want func() string) ec.Receipt {
 	r.m.clock = r.b.n + 1
@@ -132,7 +143,7 @@ func (r *run) both(body ec.Body, want func() string) ec.Receipt {
 	if err != nil {
 		got = fault.Code(err)
 	}
-	if code := want(); got != code {
+	if code := refusal(want()); got != code {
 		r.Fatalf("%s %+v: the domain says %q (%v), the model %q", body.Type(), body, got, err, code)
 	}
 	return receipt
@@ -169,7 +180,7 @@ func (r *run) step(p place, id string) {
 			case o.archived:
 				return "overlay_archived"
 			case o.post:
-				return "post_task_not_live"
+				return "class_not_activatable"
 			case o.advisor:
 				return "explicit_invocation_required"
 			}

@@ -62,6 +62,8 @@ const (
 	noteConflict = "hard_conflict"
 	noteLimit    = "overlay_limit"
 	noteBudget   = "hard_budget"
+	codeLimit    = "live_limit_exceeded"  // the refusal of what is noted as noteLimit
+	codeBudget   = "hard_budget_exceeded" // and as noteBudget
 	noteUnknown  = "unknown_overlay"
 	noteRooms    = "rooms_off"
 	warnSoftPair = "soft_conflict"

@@ -199,7 +199,7 @@ func TestExplain(t *testing.T) {
 		"concise-executive": {"surface_unsupported", "concise-executive is out: it does not support the surface task."},
 		"secure-code":       {"active", "secure-code is in: pinned in the workspace, rank 10."},
 		"spec-architect":    {"active", "spec-architect is in: asked for by person for one dispatch, rank 10."},
-		"verify-first":      {"overlay_archived", "verify-first is out: verify-first is archived and was left out."},
+		"verify-first":      {"overlay_archived", "verify-first is out: it is archived and was left out."},
 	} {
 		found := false
 		for _, i := range got.Items {

@@ -220,11 +220,11 @@ func TestReanswerPlans(t *testing.T) {
 			{plan(k, contracts.OverrideUseActive, true), fault.Invalid, "validation_failed"},
 			{plan(k, contracts.OverrideOneTime, false, "verify-first", "verify-first"), fault.Invalid, "validation_failed"},
 			{plan(k, contracts.OverrideOneTime, false, "nowhere"), fault.NotFound, "not_found"},
-			{plan(k, contracts.OverrideOneTime, false, "reflexion-learning"), fault.Invalid, "post_task_not_live"},
+			{plan(k, contracts.OverrideOneTime, false, "reflexion-learning"), fault.Invalid, "class_not_activatable"},
 			{plan(key(contracts.SurfaceTask, "w", "x"), contracts.OverrideOneTime, false, "concise-executive"), fault.Invalid, "surface_unsupported"},
 			{plan(k, contracts.OverrideActivePlus, false, "legal-strict"), fault.Conflict, "hard_conflict"},
 			{plan(k, contracts.OverrideOneTime, false, "creative-flow", "legal-strict"), fault.Conflict, "hard_conflict"},
-			{plan(k, contracts.OverrideOneTime, false, "big-a", "big-b", "big-c"), fault.Conflict, "hard_budget"},
+			{plan(k, contracts.OverrideOneTime, false, "big-a", "big-b", "big-c"), fault.Conflict, "hard_budget_exceeded"},
 			{plan(k, contracts.OverrideActivePlus, true, "legal-strict"), fault.Conflict, "hard_conflict"}, // R-REA-04
 		} {
 			l.refuses(c.b, c.kind, c.code)

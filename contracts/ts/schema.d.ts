@@ -1838,7 +1838,7 @@ export interface components {
             /** @default [] */
             overlay_ids?: string[];
             /** Format: date-time */
-            updated_at: string;
+            updated_at?: string;
             /** @default user */
             updated_by?: string;
         };
@@ -2529,7 +2529,7 @@ export interface components {
             role_prompt?: string;
             room_id: string;
             /** Format: date-time */
-            updated_at: string;
+            updated_at?: string;
             /** @default user */
             updated_by?: string;
             workspace_id: string;

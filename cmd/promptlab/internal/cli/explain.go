@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -126,6 +127,10 @@ func remedy(cmd *cobra.Command, f *fault.Error) (todo string, code int) {
 		}
 		return todo, Refused
 	case fault.Malformed, fault.Invalid:
+		switch f.Code {
+		case "surface_unsupported", "explicit_invocation_required", "class_not_activatable":
+			return "choose an overlay that works here: promptlab overlays list; nothing was changed", Failed
+		}
 		return "correct what is named here and run it again; nothing was changed", Failed
 	case fault.Unauthenticated:
 		return "the server knows another token; if it was rotated, restart the server, or name the right one with --token-file", Failed
@@ -140,6 +145,14 @@ func remedy(cmd *cobra.Command, f *fault.Error) (todo string, code int) {
 		}
 	case fault.Conflict, fault.PreconditionFailed:
 		switch f.Code {
+		case "hard_conflict", "live_limit_exceeded", "hard_budget_exceeded":
+			return makeRoom(cmd, f), Failed
+		case "overlay_archived":
+			return "bring it back first: promptlab overlays restore ID; which ones are archived: promptlab overlays list --archived", Failed
+		case "conflict":
+			if slices.ContainsFunc(f.Details, func(d fault.Detail) bool { return d.Rule == "duplicate_id" }) {
+				return "give it another id, or change the one that is there: promptlab overlays update", Failed
+			}
 		case "path_conflict":
 			return "something else lies where a document belongs; the log and promptlab verify name it", Failed
 		case "store_locked":
@@ -152,6 +165,35 @@ func remedy(cmd *cobra.Command, f *fault.Error) (todo string, code int) {
 		return "look for the request id in the server's log", Failed
 	}
 	return "", Failed
+}
+
+// makeRoom says how an overlay that does not fit beside the others comes in.
+func makeRoom(cmd *cobra.Command, f *fault.Error) string {
+	p := cmd.Parent()
+	if p == nil || p.Name() != "sessions" { // a list of defaults
+		return "leave one of the two out of the list"
+	}
+	where := ""
+	for _, name := range []string{"workspace", "surface", "id", "key"} {
+		if flag := cmd.Flag(name); flag != nil && flag.Changed {
+			where += " --" + name + " " + flag.Value.String()
+		}
+	}
+	off := "OVERLAY"
+	if f.Code == "hard_conflict" && len(f.Details) == 2 {
+		if !strings.HasPrefix(f.Details[1].Message, "on,") {
+			return "choose between the two; pins are taken away with: promptlab sessions unpin " + f.Details[1].Field + where
+		}
+		off = f.Details[1].Field
+	}
+	todo := "turn one off first: promptlab sessions deactivate " + off + where
+	switch {
+	case f.Code == "hard_budget_exceeded":
+		todo += "; what each one takes: promptlab sessions explain" + where
+	case f.Code == "live_limit_exceeded" && cmd.Flag("override-limit") != nil:
+		todo += "; or turn it on all the same with --override-limit"
+	}
+	return todo
 }
 
 // missing tells whether an error means that a file is not there.

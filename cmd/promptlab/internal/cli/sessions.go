@@ -240,10 +240,12 @@ func (a *app) explainSession(f *sessionFlags) *cobra.Command {
 				if len(e.Items) == 0 {
 					out.Printf("No overlay concerns this session.\n")
 				}
+				once := -e.TotalTokens // what comes in beside the live ones
 				for _, x := range e.Items {
 					out.Printf("%s", term.Line(x.Sentence))
 					if x.In {
 						out.Printf(" %d tokens.", x.Tokens)
+						once += x.Tokens
 					}
 					out.Printf("\n")
 				}
@@ -251,6 +253,9 @@ func (a *app) explainSession(f *sessionFlags) *cobra.Command {
 					out.Printf("%s %s\n", out.Paint(term.Yellow, "note:"), term.Line(w))
 				}
 				out.Printf("Revision %d: %d tokens of %d at most (a warning above %d).\n", e.Revision, e.TotalTokens, e.HardBudget, e.SoftBudget)
+				if once > 0 {
+					out.Printf("%d more tokens, of what is asked for one dispatch, do not count.\n", once)
+				}
 			})
 		}),
 	}
