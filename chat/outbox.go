@@ -205,6 +205,10 @@ func (o *outbox) run(ctx context.Context, beatEC func(context.Context) error) er
 		beats.Reset(beat)
 		close(o.heard)
 	})
+	if beatEC(ctx) == nil { // at once: a start waits for it
+		heard()
+		o.drain(ctx)
+	}
 	for {
 		select {
 		case <-ctx.Done():

@@ -10,12 +10,11 @@ import (
 // What follows makes a start independent of what people did to the files of
 // overlays while EC was not running: the last good text lies in the history too.
 
-// keptOverlay makes an overlay of its file and what is kept beside it.
-func (l loader) keptOverlay(doc frontmatter.Document, file string, kept overlayKept) *Overlay {
-	o := l.s.makeOverlay(doc.Frontmatter, doc.Body, file)
-	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt, o.Record.ArchivedAt = kept.Source, kept.CreatedAt, kept.UpdatedAt, kept.ArchivedAt
-	o.Revision = kept.Revision
-	o.Meta.LastLabTestedAt = kept.LastLabTestedAt
+// onto puts what is kept beside its file into an overlay.
+func (k overlayKept) onto(o *Overlay) *Overlay {
+	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt, o.Record.ArchivedAt = k.Source, k.CreatedAt, k.UpdatedAt, k.ArchivedAt
+	o.Revision = k.Revision
+	o.Meta.LastLabTestedAt = k.LastLabTestedAt
 	return o
 }
 
@@ -30,7 +29,7 @@ func (l loader) lastGood(id contracts.OverlayID, kept overlayKept) (*Overlay, er
 	if err != nil || doc.Frontmatter.ID != id {
 		return nil, nil //nolint:nilerr // not the text that was kept
 	}
-	return l.keptOverlay(doc, string(file), kept), nil
+	return kept.onto(l.s.makeOverlay(doc.Frontmatter, doc.Body, string(file))), nil
 }
 
 // noted reads what is left of an overlay beside whose path a reason lies: the

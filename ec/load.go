@@ -22,25 +22,29 @@ type Source interface {
 
 // Load rebuilds the state from its documents. A document of ours that cannot be
 // read stops the load with its path; an overlay file that somebody broke by
-// hand is reported in the status and left out.
-func Load(src Source, p Policy) (*State, error) {
+// hand is reported in the status and left out. A source that is a Recaller spares
+// it the work that the same build of the program has done before.
+func Load(src Source, p Policy, build string) (*State, error) {
 	s := New(p)
-	l := loader{src, s}
+	l := loader{src: src, s: s, build: build}
 	type read struct {
 		*auditTrail
 		error
 	}
 	audit := make(chan read, 1) // it is read beside the others, and always waited for
+	readAudit := l.readAudit
 	go func() {
-		trail, err := l.readAudit()
+		trail, err := readAudit()
 		audit <- read{trail, err}
 	}()
+	l.recalls = l.recall()
 	err := l.documents()
 	a := <-audit
 	if err = cmp.Or(err, a.error); err != nil {
 		return nil, err
 	}
-	return s, s.recall(a.auditTrail)
+	s.recall(a.auditTrail)
+	return s, nil
 }
 
 func (l loader) documents() error {
@@ -56,8 +60,10 @@ func (l loader) documents() error {
 }
 
 type loader struct {
-	src Source
-	s   *State
+	src     Source
+	s       *State
+	build   string
+	recalls recalls
 }
 
 // one reads a document of ours strictly.
@@ -168,21 +174,21 @@ func (l loader) overlay(p string) (foundOverlay, error) {
 	if err != nil {
 		return foundOverlay{}, err
 	}
-	doc, err := frontmatter.Parse(file)
+	o, err := l.parsed(p, file)
 	var why string
 	switch {
 	case err != nil:
 		why = err.Error()
-	case doc.Frontmatter.ID != id:
-		why = wrongName(id, doc.Frontmatter.ID).Error()
+	case o.Meta.OverlayID != id:
+		why = wrongName(id, o.Meta.OverlayID).Error()
 	case !known:
 		why = "the file was put here by hand and is looked at now"
 	case archived != (kept.ArchivedAt != nil):
 		why = "the file was moved here by hand and is looked at now"
-	case kept.FileHash != "" && kept.FileHash != contracts.HashBytes(file):
+	case kept.FileHash != "" && kept.FileHash != o.FileHash:
 		why = "the file was changed while EC was not running and is looked at now"
 	default:
-		return foundOverlay{overlay: l.keptOverlay(doc, string(file), kept)}, nil
+		return foundOverlay{overlay: kept.onto(o)}, nil
 	}
 	f := foundOverlay{at: p, refused: refused{why: why, body: file}}
 	if !known {
@@ -191,6 +197,21 @@ func (l loader) overlay(p string) (foundOverlay, error) {
 	f.refused.kept = &kept
 	f.overlay, err = l.lastGood(id, kept)
 	return f, err
+}
+
+// parsed makes an overlay of its file, by its short form if that is of this text.
+func (l loader) parsed(p string, file []byte) (*Overlay, error) {
+	text := string(file)
+	if short := l.recalls.overlays[p]; short != nil {
+		if o, ok := l.s.recalledOverlay(short, text); ok {
+			return o, nil
+		}
+	}
+	doc, err := frontmatter.Parse(file)
+	if err != nil {
+		return nil, err
+	}
+	return l.s.makeOverlay(doc.Frontmatter, doc.Body, text), nil
 }
 
 func (l loader) datasets() error {

@@ -15,22 +15,51 @@ type auditTrail struct {
 	lines  []AuditLine // those that something is still kept of, oldest first
 	recent [][]byte    // the last ones, for repeats; a ring that begins at oldest
 	oldest int
-	chain  []byte // hash of the line before
+	chain  []byte      // hash of the line before
+	last   []AuditLine // the recent ones, oldest first, once all has been read
 }
 
 // readAudit goes through the audit. It reads nothing else, and may run beside
 // other steps of a load.
 func (l loader) readAudit() (*auditTrail, error) {
 	p := &auditTrail{}
-	return p, l.streams(dirAudit, func(_ string, line []byte) error { return p.add(line) })
+	if err := l.streams(dirAudit, func(_ string, line []byte) error { return p.add(line) }); err != nil {
+		return nil, err
+	}
+	return p, p.end()
+}
+
+// auditLine reads one line.
+func auditLine(line []byte) (AuditLine, error) {
+	if a, err := contracts.Decode[AuditLine](line, contracts.Stored); err == nil { // as we write it
+		return a, nil
+	}
+	var a AuditLine
+	if err := json.Unmarshal(line, &a); err != nil {
+		return a, fmt.Errorf("read audit line: %w", err)
+	}
+	return a, nil
+}
+
+// end reads the recent lines when there are no more.
+func (p *auditTrail) end() error {
+	p.last = make([]AuditLine, len(p.recent))
+	for i := range p.last {
+		var err error
+		if p.last[i], err = auditLine(p.recent[(p.oldest+i)%len(p.recent)]); err != nil {
+			return err
+		}
+	}
+	p.recent = nil
+	return nil
 }
 
 func (p *auditTrail) add(line []byte) error {
 	plain := p.follows(line)
 	if !plain || telling(line) {
-		var a AuditLine
-		if err := json.Unmarshal(line, &a); err != nil {
-			return fmt.Errorf("read audit line: %w", err)
+		a, err := auditLine(line)
+		if err != nil {
+			return err
 		}
 		p.lines = append(p.lines, a)
 		p.chain = append(p.chain[:0], a.Hash...)
@@ -65,10 +94,11 @@ func (p *auditTrail) follows(line []byte) bool {
 	if !bytes.HasPrefix(tail, []byte(auditPrev)) || !bytes.HasPrefix(rest, []byte(auditHash)) || !bytes.Equal(prev, p.chain) {
 		return false
 	}
-	var raw [hashDigits / 2]byte
 	hash := rest[len(auditHash) : len(auditHash)+hashDigits]
-	if !unhex(raw[:], hash) {
-		return false
+	for _, c := range hash {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
 	}
 	p.chain = append(p.chain[:0], hash...)
 	return true
@@ -88,7 +118,7 @@ func telling(line []byte) bool {
 
 // recall takes what the audit says into the state: the revision, the end of the
 // chain, the registry, the tasks of jobs that have ended and the last receipts.
-func (s *State) recall(p *auditTrail) error {
+func (s *State) recall(p *auditTrail) {
 	for _, a := range p.lines {
 		s.register(a)
 		switch a.Command {
@@ -98,13 +128,8 @@ func (s *State) recall(p *auditTrail) error {
 			s.tasks.Set(string(contracts.DeriveID(a.CommandID, "task-measure", 0)), contracts.UUID(a.Subject))
 		}
 	}
-	for i := range p.recent {
-		var a AuditLine
-		if err := json.Unmarshal(p.recent[(p.oldest+i)%len(p.recent)], &a); err != nil {
-			return fmt.Errorf("read audit line: %w", err)
-		}
+	for _, a := range p.last {
 		s.Seq, s.auditHash = a.Seq, a.Hash
 		s.remember(a.CommandID, past{Receipt{Seq: a.Seq, Subject: a.Subject, Changed: a.Changed, Note: a.Note, Granted: a.Granted, Left: a.Left}, a.Request})
 	}
-	return nil
 }

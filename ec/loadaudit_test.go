@@ -34,7 +34,11 @@ func recalled(lines [][]byte) (*State, error) {
 		}
 	}
 	s := New(DefaultPolicy())
-	return s, s.recall(p)
+	if err := p.end(); err != nil {
+		return nil, err
+	}
+	s.recall(p)
+	return s, nil
 }
 
 // R-AUD-01: however long ago it was, what is kept of a command is found again;

@@ -53,18 +53,14 @@ func (l loader) sessions() error {
 			live = append(live, p)
 		}
 	}
-	var known map[string][]byte
-	if r, ok := l.src.(Recaller); ok {
-		known = r.Recall(RecallFormat())
-	}
 	holders := holding{}
-	if err := many(live, func(p string) (foundSession, error) {
-		if short, ok := known[p]; ok {
-			return recalledSession(p, short), nil
+	if err := many(l.recalls.known(live), func(r recalledDoc) (foundSession, error) {
+		if f, ok := recalledSession(r); ok {
+			return f, nil
 		}
-		return l.session(p)
-	}, func(_ string, f foundSession) error {
-		l.s.sessions.Set(f.held.file, f.held)
+		return l.session(r.path)
+	}, func(_ recalledDoc, f foundSession) error {
+		l.s.sessions.Load(f.held.file, f.held)
 		holders.add(f.held.file, f.subjects)
 		return nil
 	}); err != nil {

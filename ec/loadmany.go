@@ -14,18 +14,18 @@ const loadChunk = 4096
 var errMissing = errors.New("the document is gone")
 
 // many reads documents side by side, as many at a time as there are processors,
-// and hands them over one after the other in the order of the paths. An error is
-// that of the first path that has one. A document that read calls errMissing is
+// and hands them over one after the other in their order. An error is that of the
+// first document that has one. A document that read calls errMissing is
 // left out.
-func many[T any](paths []string, read func(path string) (T, error), take func(path string, v T) error) error {
+func many[D, T any](docs []D, read func(D) (T, error), take func(D, T) error) error {
 	type result struct {
 		v   T
 		err error
 	}
-	results := make([]result, min(len(paths), loadChunk))
-	for len(paths) > 0 {
-		chunk := paths[:min(len(paths), loadChunk)]
-		paths = paths[len(chunk):]
+	results := make([]result, min(len(docs), loadChunk))
+	for len(docs) > 0 {
+		chunk := docs[:min(len(docs), loadChunk)]
+		docs = docs[len(chunk):]
 		var next atomic.Int64
 		var wg sync.WaitGroup
 		for range min(runtime.GOMAXPROCS(0), len(chunk)) {
@@ -36,7 +36,7 @@ func many[T any](paths []string, read func(path string) (T, error), take func(pa
 			})
 		}
 		wg.Wait()
-		for i, p := range chunk {
+		for i, d := range chunk {
 			r := &results[i]
 			if errors.Is(r.err, errMissing) {
 				continue
@@ -44,7 +44,7 @@ func many[T any](paths []string, read func(path string) (T, error), take func(pa
 			if r.err != nil {
 				return r.err
 			}
-			if err := take(p, r.v); err != nil {
+			if err := take(d, r.v); err != nil {
 				return err
 			}
 		}

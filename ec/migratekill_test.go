@@ -52,7 +52,7 @@ func runUpgrade(t *testing.T, d *disksim.Disk, p ec.Pack) (steps []string, err e
 	if err != nil {
 		return nil, err
 	}
-	state, err := ec.Load(st, small())
+	state, err := ec.Load(st, small(), "")
 	if err != nil {
 		return nil, err
 	}

@@ -13,17 +13,32 @@ import (
 
 // makeOverlay builds an overlay from its file; times and source are the caller's.
 func (s *State) makeOverlay(fm contracts.OverlayTemplateFrontmatter, body, file string) *Overlay {
-	o := &Overlay{
-		Record: contracts.OverlayTemplateRecord{Frontmatter: fm, Body: body, BodyHash: contracts.Hash(body)},
+	o := newOverlay(fm, body, file)
+	s.classify(o)
+	return o
+}
+
+// newOverlay is makeOverlay without what a classifier says.
+func newOverlay(fm contracts.OverlayTemplateFrontmatter, body, file string) *Overlay {
+	if strings.HasSuffix(file, body) {
+		body = file[len(file)-len(body):] // kept once
+	}
+	o := bareOverlay(fm, body, file)
+	o.Record.BodyHash, o.FileHash = contracts.Hash(body), contracts.HashBytes([]byte(file))
+	return o
+}
+
+// bareOverlay is newOverlay without the hashes.
+func bareOverlay(fm contracts.OverlayTemplateFrontmatter, body, file string) *Overlay {
+	return &Overlay{
+		Record: contracts.OverlayTemplateRecord{Frontmatter: fm, Body: body},
 		Meta: contracts.OverlayMetadata{
 			OverlayID: fm.ID, StructureLabels: slices.Clone(fm.StructureLabels),
 			EvidenceLabel: contracts.LabelNone, RecommendationEligible: !fm.RequiresExplicitInvocation,
 			PromptLabEligible: true,
 		},
-		Revision: 1, File: file, FileHash: contracts.HashBytes([]byte(file)), found: foundBy(fm),
+		Revision: 1, File: file, found: foundBy(fm),
 	}
-	s.classify(o)
-	return o
 }
 
 // resolve finds an overlay by id or by an alias it once had.

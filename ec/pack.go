@@ -12,10 +12,11 @@ import (
 
 // pack appends a value of ours in as few bytes as is easy: fields in order
 // without their names, numbers and lengths as varints, UUIDs and hashes as bytes.
-// It never leaves the process: unpack reads what the same program has packed.
+// unpack reads what the same build of the program has packed.
 func pack[T any](b []byte, v *T) []byte { return packValue(b, reflect.ValueOf(v).Elem()) }
 
-// unpack reads what pack appended and gives the rest. Empty lists are nil.
+// unpack reads what pack appended and gives the rest. Empty lists are nil. It
+// panics when b was not packed, and takes no more memory than in proportion to b.
 func unpack[T any](b []byte, v *T) []byte { return unpackValue(b, reflect.ValueOf(v).Elem()) }
 
 func packValue(b []byte, v reflect.Value) []byte {
@@ -59,19 +60,21 @@ func unpackValue(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Struct:
 		if t, ok := v.Addr().Interface().(*contracts.Time); ok {
-			ms, n := binary.Varint(b)
+			ms, rest := unpackInt(b)
 			*t = contracts.At(time.UnixMilli(ms))
-			return b[n:]
+			return rest
 		}
 		for i := range v.NumField() {
 			b = unpackValue(b, v.Field(i))
 		}
 		return b
 	case reflect.Slice:
-		n, used := binary.Uvarint(b)
-		b = b[used:]
+		n, b := unpackUint(b)
 		if n == 0 {
 			return b
+		}
+		if n > uint64(len(b)) {
+			panic("ec: a list that is longer than what it is read from")
 		}
 		v.Set(reflect.MakeSlice(v.Type(), int(n), int(n))) //nolint:gosec // a length that pack wrote
 		for i := range v.Len() {
@@ -92,16 +95,32 @@ func unpackValue(b []byte, v reflect.Value) []byte {
 		v.SetBool(b[0] == 1)
 		return b[1:]
 	case reflect.Int:
-		i, n := binary.Varint(b)
+		i, rest := unpackInt(b)
 		v.SetInt(i)
-		return b[n:]
+		return rest
 	case reflect.Uint64:
-		i, n := binary.Uvarint(b)
+		i, rest := unpackUint(b)
 		v.SetUint(i)
-		return b[n:]
+		return rest
 	default:
 		panic(fmt.Sprintf("ec: no rule to unpack %s", v.Type())) // our own types only
 	}
+}
+
+func unpackUint(b []byte) (uint64, []byte) {
+	n, used := binary.Uvarint(b)
+	if used <= 0 {
+		panic("ec: a number that does not end")
+	}
+	return n, b[used:]
+}
+
+func unpackInt(b []byte) (int64, []byte) {
+	n, used := binary.Varint(b)
+	if used <= 0 {
+		panic("ec: a number that does not end")
+	}
+	return n, b[used:]
 }
 
 // The forms of a text, in the two low bits before its length.
@@ -161,7 +180,6 @@ func unpackText(b []byte) (string, []byte) {
 		out[8], out[13], out[18], out[23] = '-', '-', '-', '-'
 		return string(out[:]), b[17:]
 	}
-	head, n := binary.Uvarint(b)
-	end := n + int(head>>2) //nolint:gosec // a length that pack wrote
-	return string(b[n:end]), b[end:]
+	head, b := unpackUint(b)
+	return string(b[:head>>2]), b[head>>2:]
 }

@@ -57,7 +57,7 @@ func TestWhatIsPackedComesBackWhole(t *testing.T) {
 		anything(t, reflect.ValueOf(&x.OverlaySessionState).Elem())
 		anything(t, reflect.ValueOf(&x.Kept).Elem())
 		held := x.storePacked()
-		back := recalledSession("sessions/f.json", held.packed)
+		back, _ := recalledSession(recalledDoc{"sessions/f.json", held.packed})
 		if d := cmp.Diff(foundSession{held, x.subjects()}, back, cmp.AllowUnexported(foundSession{}, stored{}), cmpopts.EquateEmpty(),
 			cmpopts.IgnoreFields(stored{}, "whole")); d != "" {
 			t.Fatalf("recalled of a session (-as stored +got):\n%s", d)
@@ -114,7 +114,10 @@ func TestTheRecallFormatFollowsTheTypes(t *testing.T) {
 	if len(seen) != len(all) {
 		t.Errorf("%d types have %d descriptions", len(all), len(seen))
 	}
-	if a, b := RecallFormat(), RecallFormat(); a != b || len(a) != 64 {
+	if a, b := RecallFormat("x"), RecallFormat("x"); a != b || len(a) != 64 {
 		t.Errorf("the format is %q, then %q", a, b)
+	}
+	if RecallFormat("x") == RecallFormat("y") {
+		t.Error("two builds have one format: what one has checked the other might refuse")
 	}
 }

@@ -11,12 +11,57 @@ import (
 	"strings"
 
 	"github.com/elnor/promptlab/contracts"
+	"github.com/elnor/promptlab/ec/frontmatter"
 )
 
-// Recaller is a source that may know the short forms of sessions already, by the
-// paths of their documents. One that has none for a session is asked for its text.
+// Recaller is a source that may know the short forms of documents already, in the
+// order of their paths. One that has none for a document is asked for its text.
 type Recaller interface {
-	Recall(format string) map[string][]byte
+	Recall(format string) iter.Seq2[string, []byte]
+}
+
+// recalls holds the short forms that a load may go by.
+type recalls struct {
+	overlays map[string][]byte
+	sessions []recalledDoc // in the order of their paths
+}
+
+type recalledDoc struct {
+	path  string
+	short []byte // nil: it must be read
+}
+
+func (l loader) recall() recalls {
+	out := recalls{overlays: map[string][]byte{}}
+	r, ok := l.src.(Recaller)
+	if !ok {
+		return out
+	}
+	for p, short := range r.Recall(RecallFormat(l.build)) {
+		switch {
+		case strings.HasPrefix(p, dirSessions):
+			out.sessions = append(out.sessions, recalledDoc{p, short})
+		case OverlayFile(p):
+			out.overlays[p] = short
+		}
+	}
+	return out
+}
+
+// known finds the short forms of sessions; the paths are in order.
+func (r recalls) known(paths []string) []recalledDoc {
+	out := make([]recalledDoc, len(paths))
+	rest := r.sessions
+	for i, p := range paths {
+		out[i].path = p
+		for len(rest) > 0 && rest[0].path < p {
+			rest = rest[1:]
+		}
+		if len(rest) > 0 && rest[0].path == p {
+			out[i], rest = rest[0], rest[1:] // its path, too: the same text is not kept twice
+		}
+	}
+	return out
 }
 
 // outline is what is asked of every session at once. It stands before the session
@@ -29,16 +74,17 @@ type outline struct {
 	Subjects         []contracts.OverlayID
 }
 
-// recallRules goes up when the same types are packed, or outlined, in another way
-// or a document that was valid is no longer.
-const recallRules = "1"
+// recallRules goes up when the same types are packed, or outlined, in another way.
+const recallRules = "2"
 
-// RecallFormat names the short form of sessions. It changes with their types and
-// with what is demanded of them.
-func RecallFormat() string {
+// RecallFormat names the short forms. It changes with their types and with the
+// build of the program: another one may demand something else of the documents.
+func RecallFormat(build string) string {
 	h := sha256.New()
-	_, _ = io.WriteString(h, recallRules)
-	for _, t := range []reflect.Type{reflect.TypeFor[outline](), reflect.TypeFor[contracts.OverlaySessionState](), reflect.TypeFor[SessionKept]()} {
+	_, _ = fmt.Fprintf(h, "%s %q\n", recallRules, build)
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[outline](), reflect.TypeFor[contracts.OverlaySessionState](), reflect.TypeFor[SessionKept](), reflect.TypeFor[shortOverlay](),
+	} {
 		madeOf(h, t)
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -71,26 +117,54 @@ func (x *Session) pack() (short []byte, at int) {
 	return append(make([]byte, 0, len(b)), b...), at // without room to grow
 }
 
-// recalledSession makes of a short form what reading the document would.
-func recalledSession(p string, short []byte) foundSession {
+// recalledSession makes of a short form what reading the document would; false when
+// there is none, or it is damaged.
+func recalledSession(r recalledDoc) (f foundSession, ok bool) {
+	if r.short == nil {
+		return f, false
+	}
+	defer func() {
+		if recover() != nil { // it was not packed by us; there is still the document
+			f, ok = foundSession{}, false
+		}
+	}()
 	var o outline
-	rest := unpack(short, &o)
+	rest := unpack(r.short, &o)
 	return foundSession{&stored{
-		file: strings.TrimSuffix(path.Base(p), ".json"), workspace: o.Workspace, kind: o.Kind,
-		activeAt: int64(o.ActiveAt), lastAt: int64(o.LastAt), active: o.Active, packed: short, at: len(short) - len(rest),
-	}, o.Subjects}
+		file: strings.TrimSuffix(path.Base(r.path), ".json"), workspace: o.Workspace, kind: o.Kind,
+		activeAt: int64(o.ActiveAt), lastAt: int64(o.LastAt), active: o.Active, packed: r.short, at: len(r.short) - len(rest),
+	}, o.Subjects}, true
 }
 
-// Sleepers gives the path of every session's document and, of those that have not
-// changed since the start, the short form.
+// Sleepers gives the paths of the documents whose short forms are worth keeping, in
+// order, and the short form of each that has not changed since the start.
 func (v *View) Sleepers() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
+		for _, archived := range []bool{true, false} { // the order of their folders
+			more := true
+			v.s.overlays.Scan(func(_ string, o *Overlay) bool {
+				if o.Archived() == archived {
+					more = yield(overlayPath(o), o.pack())
+				}
+				return more
+			})
+			if !more {
+				return
+			}
+		}
 		v.s.sessions.Scan(func(file string, h *stored) bool { return yield(dirSessions+file+".json", h.packed) })
 	}
 }
 
-// ShortSession makes the short form of a session from its document.
-func ShortSession(p string, body []byte) ([]byte, error) {
+// ShortForm makes the short form of a document from its text.
+func ShortForm(p string, body []byte) ([]byte, error) {
+	if OverlayFile(p) {
+		doc, err := frontmatter.Parse(body)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p, err)
+		}
+		return newOverlay(doc.Frontmatter, doc.Body, string(body)).pack(), nil
+	}
 	v, err := contracts.Decode[Session](body, contracts.Stored)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p, err)

@@ -32,7 +32,7 @@ type CheckFinding struct {
 // issued, and that packet's hash follows from the texts of then. It only reads.
 // The error says that there is no such session, or that the data cannot be read.
 func CheckSession(src Source, file string) (SessionCheck, error) {
-	k := &sessionCheck{src: src, l: loader{src, New(DefaultPolicy())}, file: file, issued: map[string]issue{}, revisions: map[string][]int{}, planUsed: map[string]string{}, anchored: map[string]bool{}, texts: map[contracts.OverlayID][]textEvent{}, versions: map[contracts.OverlayID][]version{}}
+	k := &sessionCheck{src: src, l: loader{src: src, s: New(DefaultPolicy())}, file: file, issued: map[string]issue{}, revisions: map[string][]int{}, planUsed: map[string]string{}, anchored: map[string]bool{}, texts: map[contracts.OverlayID][]textEvent{}, versions: map[contracts.OverlayID][]version{}}
 	if err := k.readAudit(); err != nil {
 		return SessionCheck{}, err
 	}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -82,8 +81,8 @@ func (s *Store) rescan() error {
 	if err != nil {
 		return s.poison(err)
 	}
-	for _, p := range paths {
-		if last, ok := s.stamps[p]; ok && now[p] == last {
+	for i, p := range paths {
+		if last, ok := s.stamps[p]; ok && now[i] == last {
 			continue // nothing has happened to it since it was compared
 		}
 		if err := s.rescanOne(p); err != nil {
@@ -116,27 +115,31 @@ func (s *Store) rescanOne(p string) error {
 	return nil
 }
 
-// stampsOf gives the stamps of files. What is not there, and what has changed so
-// recently that a stamp says nothing, is left out.
-func (s *Store) stampsOf(paths []string) (map[string]fsx.Stamp, error) {
-	byDir := map[string][]string{}
-	for _, p := range paths {
-		byDir[path.Dir(p)] = append(byDir[path.Dir(p)], path.Base(p))
-	}
-	out := make(map[string]fsx.Stamp, len(paths))
-	for _, dir := range slices.Sorted(maps.Keys(byDir)) {
-		stamps, err := s.fs.Stamps(dir, byDir[dir])
-		if gone(err) {
-			continue
+// stampsOf gives the stamps of files, each in the place of its path. What is not
+// there, and what has changed so recently that a stamp says nothing, has none.
+func (s *Store) stampsOf(paths []string) ([]fsx.Stamp, error) {
+	out := make([]fsx.Stamp, len(paths))
+	for from := 0; from < len(paths); {
+		dir := path.Dir(paths[from])
+		var names []string
+		for _, p := range paths[from:] {
+			name, ok := strings.CutPrefix(p, dir+"/")
+			if dir == "." {
+				name, ok = p, true
+			}
+			if !ok || strings.IndexByte(name, '/') >= 0 {
+				break
+			}
+			names = append(names, name)
 		}
-		if err != nil {
+		stamps, err := s.fs.Stamps(dir, names)
+		if err != nil && !gone(err) {
 			return nil, err
 		}
-		for i, name := range byDir[dir] {
-			if stamps[i] != (fsx.Stamp{}) {
-				out[path.Join(dir, name)] = stamps[i]
-			}
+		if err == nil {
+			copy(out[from:], stamps)
 		}
+		from += len(names)
 	}
 	return out, nil
 }

@@ -288,7 +288,7 @@ func TestRescanReadsWhatChanged(t *testing.T) {
 			t.Errorf("%s: read (-want +got):\n%s", what, diff)
 		}
 	}
-	scan("the first time", "templates/a.md", "templates/b.md")
+	scan("the first time, after the start has read them")
 	scan("nothing happened")
 	write(t, dir, "templates/b.md", "b, edited")
 	files.stamps["templates/b.md"] = fsx.Stamp{Changed: 1}

@@ -1,4 +1,7 @@
 package store
 
-// EverythingAgain is for the tests.
-const EverythingAgain = everythingAgain
+// For the tests.
+const (
+	EverythingAgain = everythingAgain
+	StreamChunk     = streamChunk
+)

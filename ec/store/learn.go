@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"github.com/elnor/promptlab/ec/store/fsx"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -20,6 +21,7 @@ func (s *Store) learnWatched() error {
 	}
 	type text struct {
 		path, hash string
+		stamp      fsx.Stamp
 		body       []byte // nil when there is no room to keep it
 	}
 	texts := make([]text, 0, len(paths))
@@ -41,11 +43,11 @@ func (s *Store) learnWatched() error {
 	for i := range texts {
 		t := &texts[i]
 		g.Go(func() error {
-			body, at, err := s.look(t.path)
+			body, at, stamp, err := s.lookStamped(t.path)
 			if err != nil {
 				return err
 			}
-			t.hash = at
+			t.hash, t.stamp = at, stamp
 			if kept.Add(int64(len(body))) <= most {
 				t.body = body
 			}
@@ -60,7 +62,10 @@ func (s *Store) learnWatched() error {
 		if t.hash == blocked {
 			continue // the first look through the folders tells of it
 		}
-		s.note(t.path, t.hash)
+		s.noteStamped(t.path, t.hash, t.stamp)
+		if t.stamp != (fsx.Stamp{}) {
+			s.stamps[t.path] = t.stamp
+		}
 		if t.body != nil {
 			s.fresh[t.path] = t.body
 		}

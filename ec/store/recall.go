@@ -1,29 +1,32 @@
 package store
 
 import (
-	"bufio"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"iter"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/elnor/promptlab/ec/store/fsx"
 )
 
 // The recall file holds, of many documents, a short form that the caller has made
-// of each text, so that a start need not read them all. It is derived and may be
-// taken away at any time. An entry counts only while its document has the stamp
-// that it had when its text was read; everything else is read as ever.
+// of each text, so that a start need not read or understand them all. It is
+// derived and may be taken away at any time. An entry counts only while its
+// document has the stamp that it had when its text was read, or, where the start
+// reads the text all the same, while that has the hash; everything else is read
+// as ever.
 const (
 	recallPath = ecDir + "/recall"
 	recallNew  = recallPath + "-new"
 
-	recallMost = 20_000 // documents that one Remember reads again
+	recallMost  = 20_000  // documents that one Remember reads again
+	recallBlock = 1 << 20 // bytes of the file that are kept in one piece
 )
 
 // recalled is one entry of the recall file.
@@ -41,49 +44,77 @@ func recallHead(format string) []byte {
 	return []byte("promptlab recall 1 " + hashOf([]byte(format)) + "\n")
 }
 
-// Recall gives the short forms, by path, of the documents that are as they were
-// when Remember saw them; format must be the one that was given then. These
-// documents are known from then on as if they had been read. There is nothing
-// when the file is missing, damaged or of another format.
-func (s *Store) Recall(format string) map[string][]byte {
-	if !s.cfg.Recall {
-		return nil
+// Recall gives the short forms, in the order of their paths, of the documents that
+// are as they were when Remember saw them; format must be the one that was given
+// then. These documents are known from then on as if they had been read. There is
+// nothing when the file is missing, damaged or of another format.
+func (s *Store) Recall(format string) iter.Seq2[string, []byte] {
+	var all []recalled
+	if s.cfg.Recall {
+		var err error
+		if all, err = s.readRecall(format); err == nil {
+			all, err = s.takeRecalled(all)
+		}
+		if err != nil {
+			all = nil
+		}
+		if err != nil && !gone(err) {
+			s.log.Warn("recall file left out", "path", recallPath, "error", err)
+		}
 	}
-	all, err := s.readRecall(format)
-	if gone(err) {
-		return nil
+	return func(yield func(string, []byte) bool) {
+		for _, r := range all {
+			if !yield(r.path, r.short) {
+				return
+			}
+		}
 	}
-	out := map[string][]byte{}
-	if err == nil {
-		err = s.takeRecalled(all, out)
-	}
-	if err != nil {
-		s.log.Warn("recall file left out", "path", recallPath, "error", err)
-	}
-	return out
 }
 
-// takeRecalled puts the entries whose documents have not changed into out.
-func (s *Store) takeRecalled(all []recalled, out map[string][]byte) error {
+// takeRecalled gives the entries whose documents have not changed.
+func (s *Store) takeRecalled(all []recalled) ([]recalled, error) {
+	byPath := func(a, b recalled) int { return strings.Compare(a.path, b.path) }
+	if !slices.IsSortedFunc(all, byPath) {
+		slices.SortFunc(all, byPath)
+	}
 	paths := make([]string, len(all))
 	for i, r := range all {
 		paths[i] = r.path
 	}
 	stamps, err := s.stampsOf(paths)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	hashes := make([]byte, 0, 2*sha256.Size*len(all)) // all in one piece: there are very many
+	for _, r := range all {
+		hashes = hex.AppendEncode(hashes, r.hash[:])
+	}
+	known, docs := string(hashes), make([]doc, len(all))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range all {
-		stamp, ok := stamps[r.path]
-		if s.docs[r.path] != nil || (!ok || stamp != r.stamp) && !s.hook.Bugs.StampsIgnored { // the journal knows better, or it changed
+	grown := make(map[string]*doc, len(s.docs)+len(all))
+	maps.Copy(grown, s.docs)
+	s.docs = grown
+	out := all[:0]
+	for i, r := range all {
+		if i > 0 && paths[i-1] == r.path {
 			continue
 		}
-		s.docs[r.path] = &doc{known: hex.EncodeToString(r.hash[:]), stamp: r.stamp}
-		out[r.path] = r.short
+		hash := known[2*sha256.Size*i:][:2*sha256.Size]
+		switch d := s.docs[r.path]; {
+		case d != nil: // the journal knows better, or the text has been read
+			if d.pending || d.foreign || d.known != hash {
+				continue
+			}
+		case stamps[i] == r.stamp && r.stamp != (fsx.Stamp{}) || s.hook.Bugs.StampsIgnored:
+			docs[i] = doc{known: hash, stamp: r.stamp}
+			s.docs[r.path] = &docs[i]
+		default:
+			continue
+		}
+		out = append(out, r)
 	}
-	return nil
+	return out, nil
 }
 
 func (s *Store) readRecall(format string) ([]recalled, error) {
@@ -92,23 +123,21 @@ func (s *Store) readRecall(format string) ([]recalled, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	r := bufio.NewReaderSize(f, 1<<18)
+	r := blocks{r: f}
 	head := recallHead(format)
-	got := make([]byte, len(head))
-	if _, err := io.ReadFull(r, got); err != nil || string(got) != string(head) {
+	if got, ok := r.next(len(head)); !ok || string(got) != string(head) {
 		return nil, errRecall
 	}
 	crc := crc32.Checksum(head, castagnoli)
 	var out []recalled
-	var frame [8]byte
-	var buf []byte
 	for {
-		if _, err := io.ReadFull(r, frame[:]); err != nil {
+		frame, ok := r.next(8)
+		if !ok {
 			return nil, errRecall
 		}
-		n, sum := binary.LittleEndian.Uint32(frame[:]), binary.LittleEndian.Uint32(frame[4:])
+		n, sum := binary.LittleEndian.Uint32(frame), binary.LittleEndian.Uint32(frame[4:])
 		if n == 0 { // the end: the checksum of everything before
-			if _, err := r.ReadByte(); sum != crc || err != io.EOF {
+			if _, more := r.next(1); more || sum != crc {
 				return nil, errRecall
 			}
 			return out, nil
@@ -116,12 +145,13 @@ func (s *Store) readRecall(format string) ([]recalled, error) {
 		if n > MaxDocument {
 			return nil, errRecall
 		}
-		buf = slices.Grow(buf[:0], int(n))[:n]
-		if _, err := io.ReadFull(r, buf); err != nil || crc32.Checksum(buf, castagnoli) != sum {
+		crc = crc32.Update(crc, castagnoli, frame)
+		body, ok := r.next(int(n))
+		if !ok || crc32.Checksum(body, castagnoli) != sum {
 			return nil, errRecall
 		}
-		crc = crc32.Update(crc32.Update(crc, castagnoli, frame[:]), castagnoli, buf)
-		e, ok := parseRecalled(buf)
+		crc = crc32.Update(crc, castagnoli, body)
+		e, ok := parseRecalled(body)
 		if rule, _ := checkPath(e.path); !ok || rule != "" {
 			return nil, errRecall
 		}
@@ -129,24 +159,29 @@ func (s *Store) readRecall(format string) ([]recalled, error) {
 	}
 }
 
-// appendRecalled appends an entry with its frame: length and checksum.
-func appendRecalled(b []byte, e recalled) []byte {
-	start := len(b)
-	b = append(b, make([]byte, 8)...)
-	le := binary.LittleEndian
-	b = le.AppendUint16(b, uint16(len(e.path))) //nolint:gosec // below 4000
-	b = append(b, e.path...)
-	for _, v := range []uint64{uint64(e.stamp.Size), uint64(e.stamp.Modified), uint64(e.stamp.Changed), e.stamp.Inode} { //nolint:gosec // bits
-		b = le.AppendUint64(b, v)
-	}
-	b = append(append(b, e.hash[:]...), e.short...)
-	body := b[start+8:]
-	le.PutUint32(b[start:], uint32(len(body))) //nolint:gosec // below MaxDocument
-	le.PutUint32(b[start+4:], crc32.Checksum(body, castagnoli))
-	return b
+// blocks reads a file in pieces of memory that stay with whoever keeps a part of
+// one: parts that are kept for long together lie together.
+type blocks struct {
+	r    io.Reader
+	rest []byte // read, and not given yet
 }
 
-// parseRecalled reads what follows a frame; short is a copy.
+// next gives the next n bytes; false when there are not that many.
+func (b *blocks) next(n int) ([]byte, bool) {
+	if len(b.rest) < n {
+		block := make([]byte, max(n, recallBlock))
+		have := copy(block, b.rest)
+		more, err := io.ReadAtLeast(b.r, block[have:], n-have)
+		if b.rest = block[:have+more]; err != nil {
+			return nil, false
+		}
+	}
+	out := b.rest[:n:n]
+	b.rest = b.rest[n:]
+	return out, true
+}
+
+// parseRecalled reads what follows a frame; short is a part of b.
 func parseRecalled(b []byte) (e recalled, ok bool) {
 	const fixed = 4*8 + 32
 	le := binary.LittleEndian
@@ -159,105 +194,6 @@ func parseRecalled(b []byte) (e recalled, ok bool) {
 		Size: int64(le.Uint64(b)), Modified: int64(le.Uint64(b[8:])), Changed: int64(le.Uint64(b[16:])), Inode: le.Uint64(b[24:]), //nolint:gosec // bits
 	}
 	copy(e.hash[:], b[32:])
-	e.short = append(make([]byte, 0, len(b)-fixed), b[fixed:]...)
+	e.short = b[fixed:]
 	return e, true
-}
-
-// Remember writes the recall file. docs gives the paths to be kept, each with the
-// short form that was made or recalled of its text since the start, or nil. A
-// text that has been written since, or has no short form, is read again, and short
-// makes one of it, as long as there are not very many; short must depend on
-// nothing but its arguments. What cannot be told apart from a later change is
-// left out. It may run beside everything else and holds nothing up; an error
-// leaves the store as good as it was.
-func (s *Store) Remember(format string, docs iter.Seq2[string, []byte], short func(p string, body []byte) ([]byte, error)) error {
-	if !s.cfg.Recall {
-		return nil
-	}
-	s.recalling.Lock()
-	defer s.recalling.Unlock()
-	if err := s.Flush(); err != nil {
-		return err
-	}
-	if err := s.fs.Remove(recallNew); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := s.writeRecall(recallHead(format), docs, short); err != nil {
-		return errors.Join(fmt.Errorf("write recall file: %w", err), s.fs.Remove(recallNew))
-	}
-	err := s.fs.Rename(recallNew, recallPath)
-	if errors.Is(err, fs.ErrExist) {
-		err = errors.Join(s.fs.Exchange(recallNew, recallPath), s.fs.Remove(recallNew))
-	}
-	return errors.Join(err, s.fs.SyncDir(ecDir))
-}
-
-// whole turns a short write into an error.
-type whole struct{ fsx.File }
-
-func (w whole) Write(p []byte) (int, error) {
-	if err := writeAll(w.File, p); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-func (s *Store) writeRecall(head []byte, docs iter.Seq2[string, []byte], short func(string, []byte) ([]byte, error)) error {
-	f, err := s.fs.Create(recallNew)
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriterSize(whole{f}, 1<<18)
-	crc := uint32(0)
-	put := func(b []byte) {
-		crc = crc32.Update(crc, castagnoli, b)
-		_, _ = out.Write(b) // Flush tells
-	}
-	put(head)
-	again := 0
-	var buf []byte
-	for p, made := range docs {
-		e, ok := s.toRecall(p, made, short, &again)
-		if ok {
-			buf = appendRecalled(buf[:0], e)
-			put(buf)
-		}
-	}
-	end := binary.LittleEndian.AppendUint32(make([]byte, 4, 8), crc)
-	_, _ = out.Write(end)
-	if err := out.Flush(); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := s.sync(f); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	return f.Close()
-}
-
-// toRecall makes the entry of a document; false when there can be none now.
-func (s *Store) toRecall(p string, made []byte, short func(string, []byte) ([]byte, error), again *int) (recalled, bool) {
-	var d doc
-	s.mu.Lock()
-	if k := s.docs[p]; k != nil {
-		d = *k
-	}
-	s.mu.Unlock()
-	e := recalled{path: p, stamp: d.stamp, short: made}
-	if n, err := hex.Decode(e.hash[:], []byte(d.known)); err != nil || n != len(e.hash) || d.pending || d.foreign {
-		return e, false
-	}
-	if d.stamp == (fsx.Stamp{}) || made == nil {
-		if *again++; *again > recallMost {
-			return e, false
-		}
-		body, at, stamp, err := s.lookStamped(p)
-		if err != nil || at != d.known || stamp == (fsx.Stamp{}) {
-			return e, false
-		}
-		if e.short, err = short(p, body); err != nil {
-			return e, false
-		}
-		e.stamp = stamp
-	}
-	return e, len(e.short) < MaxDocument/2
 }

@@ -64,7 +64,7 @@ func remember(t *testing.T, s *store.Store, known map[string][]byte) {
 
 func recalled(s *store.Store) string {
 	var out []string
-	all := s.Recall(form)
+	all := maps.Collect(s.Recall(form))
 	for _, p := range slices.Sorted(maps.Keys(all)) {
 		out = append(out, p+"="+string(all[p]))
 	}
@@ -156,11 +156,11 @@ func TestADamagedRecallFileIsLeftOut(t *testing.T) {
 
 func TestAnotherFormatIsNotRecalled(t *testing.T) {
 	_, s := again(t, remembered(t))
-	if got := s.Recall("upper case 2"); len(got) != 0 {
+	if got := maps.Collect(s.Recall("upper case 2")); len(got) != 0 {
 		t.Errorf("recalled of another format: %q", got)
 	}
 	_, s = again(t, remembered(t), func(c *store.Config) { c.Recall = false })
-	if got := s.Recall(form); got != nil {
+	if got := maps.Collect(s.Recall(form)); len(got) != 0 {
 		t.Errorf("a store that was not to recall gave %q", got)
 	}
 }
@@ -174,7 +174,7 @@ func TestWhatHasJustChangedIsNotRemembered(t *testing.T) {
 			d.Put("a/other", []byte("x"))
 		}
 		c, s := again(t, d)
-		known := s.Recall(form)
+		known := maps.Collect(s.Recall(form))
 		if err := s.Remember(form, func(yield func(string, []byte) bool) {
 			yield("a/1", known["a/1"])
 			c.Put("a/2", []byte("two"))
@@ -193,7 +193,7 @@ func TestWhatHasJustChangedIsNotRemembered(t *testing.T) {
 // A short form made before a command changed the text is not kept with the new one.
 func TestAnOldShortFormIsMadeAnew(t *testing.T) {
 	c, s := again(t, remembered(t))
-	known := s.Recall(form)
+	known := maps.Collect(s.Recall(form))
 	commit(t, s, doc("a/2", "new"))
 	if err := s.Flush(); err != nil {
 		t.Fatal(err)

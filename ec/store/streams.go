@@ -63,27 +63,48 @@ func (s *Store) adopt(name string) (*stream, error) {
 // repair ends the last line of an adopted stream. A torn one is cut off, so that
 // it does not spoil the next, and kept aside.
 func (s *Store) repair(name string) error {
-	b, err := fsx.ReadFile(s.fs, name)
-	if err != nil {
+	whole, tail, err := s.lastLine(name)
+	if err != nil || len(tail) == 0 {
 		return err
-	}
-	whole := bytes.LastIndexByte(b, '\n') + 1
-	tail := b[whole:]
-	if len(tail) == 0 {
-		return nil
 	}
 	if !json.Valid(tail) {
 		s.log.Warn("torn line at the end of a stream cut off", "stream", name, "offset", whole, "bytes", len(tail))
 		if err := s.keep(tail); err != nil {
 			return err
 		}
-		return s.fs.Truncate(name, int64(whole))
+		return s.fs.Truncate(name, whole)
 	}
 	f, err := s.fs.OpenAppend(name)
 	if err != nil {
 		return err
 	}
 	return errors.Join(writeAll(f, []byte("\n")), f.Close())
+}
+
+// lastLine gives what follows the last newline of a file, and where. It holds no
+// more of the file at a time: a stream may be very long.
+func (s *Store) lastLine(name string) (at int64, tail []byte, err error) {
+	f, err := s.fs.Open(name)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	chunk := make([]byte, streamChunk)
+	for {
+		n, err := f.Read(chunk)
+		if end := bytes.LastIndexByte(chunk[:n], '\n') + 1; end > 0 {
+			at += int64(len(tail) + end)
+			tail = append(tail[:0], chunk[end:n]...)
+		} else {
+			tail = append(tail, chunk[:n]...)
+		}
+		if err == io.EOF {
+			return at, tail, nil
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+	}
 }
 
 // measure gives length and CRC of the first n bytes of a file, or of all when n
@@ -184,21 +205,29 @@ func (s *Store) ReadStream(name string, fn func(line []byte) error) error {
 	return eachLine(r, fn)
 }
 
+// streamChunk is how much of a stream is read at a time, in bytes.
+const streamChunk = 256 << 10
+
 func eachLine(r io.Reader, fn func([]byte) error) error {
-	var rest []byte
-	chunk := make([]byte, 64<<10)
+	buf := make([]byte, streamChunk)
+	have := 0 // bytes of a line whose end has not been read yet
 	for {
-		n, err := r.Read(chunk)
-		rest = append(rest, chunk[:n]...)
+		if have == len(buf) {
+			longer := make([]byte, 2*len(buf))
+			copy(longer, buf)
+			buf = longer
+		}
+		n, err := r.Read(buf[have:])
+		rest, from := buf[:have+n], have // no line ends before from
 		for {
-			line, after, ok := bytes.Cut(rest, []byte("\n"))
-			if !ok {
+			end := bytes.IndexByte(rest[from:], '\n')
+			if end < 0 {
 				break
 			}
-			if err := fn(line); err != nil {
+			if err := fn(rest[: from+end : from+end]); err != nil {
 				return err
 			}
-			rest = after
+			rest, from = rest[from+end+1:], 0
 		}
 		if err == io.EOF {
 			if len(rest) > 0 && json.Valid(rest) { // an adopted file that lacks only its newline
@@ -209,5 +238,6 @@ func eachLine(r io.Reader, fn func([]byte) error) error {
 		if err != nil {
 			return err
 		}
+		have = copy(buf, rest)
 	}
 }

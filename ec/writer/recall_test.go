@@ -2,6 +2,7 @@ package writer_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -134,5 +135,70 @@ func TestARecalledSessionFollowsItsOverlays(t *testing.T) {
 	st, _, err := r.View().Session(one, false)
 	if err != nil || len(st.SessionState.ActiveOverlays) != 0 || len(over.seen) > 1 {
 		t.Errorf("after its overlay was archived the session has %+v (%v), opened %q", st.SessionState.ActiveOverlays, err, over.seen)
+	}
+}
+
+const templatesDir = "system/overlays/templates/"
+
+// R-OVL-01 and R-STO-12: a start that goes by short forms of overlays is where it would
+// be without; with a damaged file of them, without one, and after hand edits, too.
+func TestAStartWithShortFormsOfOverlaysIsLikeOneWithout(t *testing.T) {
+	r, _ := next(t, disksim.New())
+	for i, b := range []ec.Body{
+		ec.CreateOverlay{Record: ectest.Overlay("note-style", "Break it down. Never refuse.\n")},
+		ec.CreateOverlay{Record: ectest.Overlay("old-style", "Write in old words.\n")},
+		ec.CreateOverlay{Record: ectest.Overlay("third-style", "Write in third words.\n")},
+		ec.ArchiveOverlay{OverlayID: "old-style"},
+		ec.UpdateOverlay{OverlayID: "note-style", Record: ectest.Overlay("note-style", "Break it down now.\n")},
+	} {
+		if _, err := r.send(i, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.end()
+	kept := r.disk
+	if !bytes.Contains(kept.Files()[".ec/recall"], []byte(templatesDir+"third-style.md")) {
+		t.Fatal("the overlays have no short forms")
+	}
+	edit := func(d *disksim.Disk, p, from, to string) {
+		d.Put(p, bytes.Replace(d.Files()[p], []byte(from), []byte(to), 1))
+	}
+	for name, change := range map[string]func(d *disksim.Disk){
+		"as it was":            func(*disksim.Disk) {},
+		"a text edited":        func(d *disksim.Disk) { edit(d, templatesDir+"third-style.md", "third words", "other words") },
+		"a header edited":      func(d *disksim.Disk) { edit(d, templatesDir+"third-style.md", "Title of", "Titel of") },
+		"a header broken":      func(d *disksim.Disk) { edit(d, templatesDir+"third-style.md", "title:", "title") },
+		"an archived one":      func(d *disksim.Disk) { edit(d, "system/overlays/archived/old-style.md", "old words", "new words") },
+		"one put in the other": func(d *disksim.Disk) { d.Put(templatesDir+"third-style.md", d.Files()[templatesDir+"note-style.md"]) },
+		"one removed":          func(d *disksim.Disk) { d.Put(templatesDir+"third-style.md", nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pictures := map[string]string{}
+			for how, spoil := range map[string]func(d *disksim.Disk){
+				"with":    func(*disksim.Disk) {},
+				"without": func(d *disksim.Disk) { d.Put(".ec/recall", nil) },
+				"damaged": func(d *disksim.Disk) { d.Flip(".ec/recall", len(d.Files()[".ec/recall"])/2, 3) },
+			} {
+				d := kept.Kill()
+				change(d)
+				spoil(d)
+				r, _ := next(t, d)
+				// before its first command the writer has looked at what was edited
+				if _, err := r.send(20, ec.ActivateOverlay{Key: surfaceKey(contracts.SurfaceChat, "x"), OverlayID: "note-style", Source: contracts.FromManual}); err != nil {
+					t.Fatal(err)
+				}
+				refused, err := json.Marshal(r.View().Status().Warnings)
+				if err != nil {
+					t.Fatal(err)
+				}
+				pictures[how] = picture(r.View()) + string(refused)
+				if err := r.stop(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if pictures["with"] != pictures["without"] || pictures["damaged"] != pictures["without"] {
+				t.Errorf("the states differ:\n   with %s\nwithout %s\ndamaged %s", pictures["with"], pictures["without"], pictures["damaged"])
+			}
+		})
 	}
 }

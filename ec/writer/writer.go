@@ -42,6 +42,7 @@ type Config struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer // may be nil
 	Derive  time.Duration         // how soon index and metadata follow a change; default 1 s
+	Build   string                // names the program; another one does not go by what this one keeps for the next start
 }
 
 // maxBatch bounds how many commands share one journal write.
@@ -84,7 +85,7 @@ func Open(cfg Config) (*Writer, error) {
 	if cfg.Derive == 0 {
 		cfg.Derive = time.Second
 	}
-	state, err := ec.Load(cfg.Store, cfg.Policy)
+	state, err := ec.Load(cfg.Store, cfg.Policy, cfg.Build)
 	if err != nil {
 		return nil, err
 	}
@@ -279,10 +280,10 @@ func (w *Writer) failed(err error) error {
 	return w.unavailable()
 }
 
-// remember keeps the sessions for the next start, which is only slower without.
+// remember keeps what the next start need not find out again; it is only slower without.
 func (w *Writer) remember() {
-	if err := w.cfg.Store.Remember(ec.RecallFormat(), w.View().Sleepers(), ec.ShortSession); err != nil {
-		w.cfg.Log.Warn("the next start will read every session", "error", err)
+	if err := w.cfg.Store.Remember(ec.RecallFormat(w.cfg.Build), w.View().Sleepers(), ec.ShortForm); err != nil {
+		w.cfg.Log.Warn("the next start will read everything", "error", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package crashtest
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 
 	"github.com/elnor/promptlab/ec/store"
@@ -29,10 +30,7 @@ func (c *checker) recalls(s *store.Store, files state) error {
 // learn does what the caller of a store does at its start: it takes what is
 // recalled and reads the rest.
 func (r *run) learn() {
-	r.known = r.s.Recall(recallFormat)
-	if r.known == nil {
-		r.known = map[string][]byte{}
-	}
+	r.known = maps.Collect(r.s.Recall(recallFormat))
 	for p := range r.documents() {
 		if body, ok, err := r.s.Read(p); r.known[p] == nil && ok && err == nil {
 			r.known[p], _ = short(p, body)

@@ -8,7 +8,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"sort"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -208,7 +209,7 @@ func (r *Root) List(dir string) ([]Entry, error) {
 	for _, n := range names {
 		out = append(out, Entry{Name: n.Name(), Dir: n.IsDir(), Regular: n.Type().IsRegular()})
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/elnor/promptlab/cmd/promptlab/internal/cli"
@@ -43,14 +44,15 @@ type core struct {
 }
 
 func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
+	defer sparing()()
 	root, err := fsx.OpenRoot(run.Config.Memory)
 	if err != nil {
 		return nil, fmt.Errorf("open the data root: %w", err)
 	}
 	c := &core{prepared: make(chan struct{}), feed: feed.New(uint64(time.Now().UnixMicro()))} //nolint:gosec // after 1970
-	log := logOr(run.Log)
+	log, build := logOr(run.Log), buildID()
 	c.store, err = store.Open(store.Config{
-		FS: root, Log: log, Watch: ec.Watched(), Recall: true,
+		FS: root, Log: log, Watch: ec.Watched(), Recall: build != "",
 		// called by Run's goroutine only, which starts after the writer is there
 		OnEdit: func(e store.Edit) { c.writer.Edit(e) },
 	})
@@ -65,11 +67,22 @@ func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
 	policy.Lease, policy.OptimizeLimit, policy.MeasureLimit = w.Lease, w.OptimizeLimit, w.MeasureLimit
 	policy.Moderators = ec.LocalModerators{By: ec.Keeper(run.Config.Companions.Moderators)}
 	policy.Rooms = ec.LocalRooms{Off: !run.Config.Companions.Rooms}
-	c.writer, err = writer.Open(writer.Config{Store: c.store, Feed: c.feed, Policy: policy, Now: time.Now, Log: log, Metrics: reg})
+	c.writer, err = writer.Open(writer.Config{Store: c.store, Feed: c.feed, Policy: policy, Now: time.Now, Log: log, Metrics: reg, Build: build})
 	if err != nil {
 		return nil, errors.Join(err, c.store.Close())
 	}
 	return c, nil
+}
+
+// sparing lets garbage go earlier until the function is called: loading makes a lot
+// of it, and the most memory that a start takes is what a machine must have.
+func sparing() func() {
+	const percent = 50
+	was := debug.SetGCPercent(percent)
+	if was < percent { // somebody set it, or switched it off
+		debug.SetGCPercent(was)
+	}
+	return func() { debug.SetGCPercent(was) }
 }
 
 // retain removes feedback that is older than so many days; 0 keeps it all.

@@ -85,7 +85,7 @@ func verifyState(st *store.Store, r *cli.VerifyReport) {
 		return
 	}
 	r.Files = len(files)
-	state, err := ec.Load(st, ec.DefaultPolicy())
+	state, err := ec.Load(st, ec.DefaultPolicy(), "")
 	if err != nil {
 		r.Problems = append(r.Problems, cli.VerifyProblem{Message: err.Error()})
 		return

@@ -114,7 +114,7 @@ func (a *app) examine(ctx context.Context, cfg config.Config) doctorReport {
 func (a *app) checkHome(cfg config.Config) Check {
 	c := Check{Name: "home", Required: true, Detail: cfg.Home, Fix: "choose another place with --home DIR and --memory DIR"}
 	for _, dir := range []string{cfg.Home, cfg.Memory} {
-		if err := home.Guard(dir, a.UserHome); err != nil {
+		if err := home.Guard(a.UserHome, dir); err != nil {
 			c.Detail = err.Error()
 			return c
 		}

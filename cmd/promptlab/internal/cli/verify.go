@@ -52,7 +52,7 @@ that were in force then. Where such a text is gone, that is said and is no failu
 			if err != nil {
 				return err
 			}
-			if err := home.Guard(cfg.Memory, a.UserHome); err != nil {
+			if err := home.Guard(a.UserHome, cfg.Memory); err != nil {
 				return err
 			}
 			if c.Flags().Changed("session") {

@@ -3,10 +3,15 @@ package home
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Protected is the refusal of a directory that belongs to another system.
@@ -33,36 +38,43 @@ func protectedPlaces(userHome string) []string {
 	return places
 }
 
-// Guard refuses a directory that is, lies in, holds or links into a protected
-// place. The directory need not exist.
-func Guard(dir, userHome string) error {
+// Guard refuses directories that are, lie in, hold or link into a protected
+// place. They need not exist.
+func Guard(userHome string, dirs ...string) error {
 	places := protectedPlaces(userHome)
 	if len(places) == 0 {
 		return nil
 	}
-	resolved, err := resolve(dir)
-	if err != nil {
-		return err
-	}
-	for _, path := range []string{filepath.Clean(dir), resolved} {
-		for _, place := range places {
-			if within(path, place) || within(place, path) {
-				return &Protected{dir, place}
+	trees := make([]string, len(dirs))
+	for i, dir := range dirs {
+		resolved, err := resolve(dir)
+		if err != nil {
+			return err
+		}
+		trees[i] = resolved
+		for _, path := range []string{filepath.Clean(dir), resolved} {
+			for _, place := range places {
+				if within(path, place) || within(place, path) {
+					return &Protected{dir, place}
+				}
 			}
 		}
 	}
-	return guardLinks(dir, resolved, places)
+	for i, tree := range trees {
+		seen := slices.ContainsFunc(trees[:i], func(t string) bool { return within(tree, t) })
+		if seen || slices.ContainsFunc(trees[i+1:], func(t string) bool { return t != tree && within(tree, t) }) {
+			continue // another one of them holds it
+		}
+		if err := guardLinks(tree, places); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // guardLinks looks at every link in the tree.
-func guardLinks(dir, resolved string, places []string) error {
-	err := filepath.WalkDir(resolved, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || d.Type()&fs.ModeSymlink == 0 {
-			return err
-		}
+func guardLinks(tree string, places []string) error {
+	err := links(tree, func(path string) error {
 		target, err := filepath.EvalSymlinks(path)
 		if err != nil { // leads nowhere yet; see where it would
 			link, lerr := os.Readlink(path)
@@ -85,9 +97,59 @@ func guardLinks(dir, resolved string, places []string) error {
 	})
 	var p *Protected
 	if err != nil && !errors.As(err, &p) {
-		return fmt.Errorf("look for links in %s: %w", dir, err)
+		return fmt.Errorf("look for links in %s: %w", tree, err)
 	}
 	return err
+}
+
+// links calls fn, from several goroutines, with every link below a folder: a
+// large library has a hundred thousand files, and this stands before every start.
+func links(tree string, fn func(path string) error) error {
+	if info, err := os.Lstat(tree); err != nil || !info.IsDir() {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return err // a file is no link: the tree is resolved
+	}
+	var g errgroup.Group
+	g.SetLimit(2 * runtime.GOMAXPROCS(0)) // they wait for the disk, too
+	var look func(dir string) error
+	look = func(dir string) error {
+		f, err := os.Open(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close() //nolint:errcheck // nothing was written
+		for {
+			entries, err := f.ReadDir(4096)
+			for _, e := range entries {
+				path := func() string { return filepath.Join(dir, e.Name()) }
+				switch {
+				case e.Type()&fs.ModeSymlink != 0:
+					if err := fn(path()); err != nil {
+						return err
+					}
+				case e.IsDir():
+					below := path()
+					if !g.TryGo(func() error { return look(below) }) {
+						if err := look(below); err != nil {
+							return err
+						}
+					}
+				}
+			}
+			if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(look(tree), g.Wait())
 }
 
 // resolve follows links as far as the path exists and keeps the rest.

@@ -26,10 +26,8 @@ func (h Home) RunDir() string { return filepath.Join(h.Dir, "run") }
 // are missing. It refuses protected places before it makes anything; userHome is
 // the person's home directory, empty if there is none.
 func Open(h Home, userHome string) error {
-	for _, dir := range []string{h.Dir, h.Memory} {
-		if err := Guard(dir, userHome); err != nil {
-			return err
-		}
+	if err := Guard(userHome, h.Dir, h.Memory); err != nil {
+		return err
 	}
 	for _, dir := range []string{h.Dir, h.RunDir(), h.Memory} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

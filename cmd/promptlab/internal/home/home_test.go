@@ -2,6 +2,7 @@ package home_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -238,8 +239,23 @@ func TestProtectedPlacesAreRefused(t *testing.T) {
 			t.Errorf("%s is now %q (%v)", name, b, err)
 		}
 	}
-	if err := home.Guard(filepath.Join(user, "fine"), user); err != nil {
+	if err := home.Guard(user, filepath.Join(user, "fine")); err != nil {
 		t.Errorf("Guard refused a place of our own: %v", err)
+	}
+	// deep in a tree, between many others, in either of two directories of which one
+	// holds the other
+	wide := t.TempDir()
+	for i := range 300 {
+		must(os.MkdirAll(filepath.Join(wide, "lab", fmt.Sprint(i%20), fmt.Sprint(i)), 0o755))
+	}
+	if err := home.Guard(user, wide, filepath.Join(wide, "lab")); err != nil {
+		t.Errorf("Guard refused a tree without links: %v", err)
+	}
+	must(os.Symlink(claw, filepath.Join(wide, "lab", "17", "297", "x")))
+	for _, dirs := range [][]string{{wide}, {filepath.Join(wide, "lab"), wide}, {wide, filepath.Join(wide, "lab")}, {wide, wide}, {t.TempDir(), filepath.Join(wide, "lab")}} {
+		if err := home.Guard(user, dirs...); err == nil {
+			t.Errorf("R-SEC-08: Guard of %s allowed a link into the tree", dirs)
+		}
 	}
 	clean := t.TempDir() // no link in it, only the tree
 	must(os.MkdirAll(filepath.Join(clean, ".openclaw"), 0o755))
@@ -249,7 +265,7 @@ func TestProtectedPlacesAreRefused(t *testing.T) {
 	// the tree may itself be a link
 	moved := t.TempDir()
 	must(os.Symlink(elsewhere, filepath.Join(moved, ".openclaw")))
-	if err := home.Guard(filepath.Join(elsewhere, "lab"), moved); err == nil {
+	if err := home.Guard(moved, filepath.Join(elsewhere, "lab")); err == nil {
 		t.Error("Guard allowed the place that a linked tree really is in")
 	}
 }
