@@ -277,7 +277,10 @@ func (s *Server) truth(t *turn, model string) contracts.OverlayRuntimeTruthSumma
 	out.Revision, out.RequestedOverlayIDs, out.PacketHash, out.RefreshReason = p.Revision, p.RequestedOverlayIDs, p.PacketHash, p.RefreshReason
 	out.GeneratedAt, out.AppliedPacketHash = &p.GeneratedAt, t.composed.AppliedHash
 	out.OverrideMode, out.ReanswerPlanID = p.OverrideMode, p.ReanswerPlanID
-	out.SourcesByOverlay = contracts.Map[string]{}
+	out.SourcesByOverlay, out.TokensByOverlay, out.BodyHashByOverlay, out.DroppedBy = contracts.Map[string]{}, contracts.Map[int]{}, contracts.Map[string]{}, contracts.Map[string]{}
+	for _, b := range p.OverlayBlocks {
+		out.TokensByOverlay[string(b.OverlayID)], out.BodyHashByOverlay[string(b.OverlayID)] = b.TokenEstimate, b.BodyHash
+	}
 	for _, b := range t.composed.Applied {
 		out.AppliedOverlayIDs = append(out.AppliedOverlayIDs, b.OverlayID)
 		out.SourcesByOverlay[string(b.OverlayID)] = string(b.Source)
@@ -289,6 +292,10 @@ func (s *Server) truth(t *turn, model string) contracts.OverlayRuntimeTruthSumma
 		if why, dropped := t.composed.Dropped[id]; dropped {
 			out.DroppedOverlayIDs = append(out.DroppedOverlayIDs, id)
 			out.DropReasonsByOverlay[string(id)] = why
+			out.DroppedBy[string(id)] = contracts.DroppedByPlan
+			if _, before := p.Dropped[string(id)]; before {
+				out.DroppedBy[string(id)] = contracts.DroppedByEC
+			}
 		}
 	}
 	return out

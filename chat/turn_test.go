@@ -275,6 +275,14 @@ func TestTrimmedTurn(t *testing.T) {
 		tr.PacketHash != p.PacketHash || tr.AppliedPacketHash == p.PacketHash || tr.TotalOverlayTokens != 700 || tr.TotalPromptTokens <= 700 {
 		t.Errorf("R-TRU-13 receipt %+v", tr)
 	}
+	for _, b := range p.OverlayBlocks { // of the one that was dropped too
+		if id := string(b.OverlayID); tr.TokensByOverlay[id] != b.TokenEstimate || tr.BodyHashByOverlay[id] != b.BodyHash {
+			t.Errorf("R-TRU-02 the receipt says %d tokens and text %s of %s, want %d and %s", tr.TokensByOverlay[id], tr.BodyHashByOverlay[id], id, b.TokenEstimate, b.BodyHash)
+		}
+	}
+	if len(tr.DroppedBy) != 1 || tr.DroppedBy["second"] != contracts.DroppedByPlan {
+		t.Errorf("R-TRU-09 dropped by %v, want second by the side that composes", tr.DroppedBy)
+	}
 	if len(tr.CandidateIDs) != 1 || tr.CandidateIDs[0] != "01890a5d-ac96-774b-bcce-b302099a8057" {
 		t.Errorf("R-TRU-11 candidates %v", tr.CandidateIDs)
 	}

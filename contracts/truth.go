@@ -23,9 +23,18 @@ type OverlayRuntimeTruthSummary struct {
 	CandidateIDs       List[UUID]                  `json:"candidate_ids,omitempty" maxItems:"256"`
 	PathID             string                      `json:"path_id,omitempty" maxLength:"64"` // which way of composing
 	SourcesByOverlay   Map[string]                 `json:"sources_by_overlay,omitempty"`     // the layer each one came from
+	TokensByOverlay    Map[int]                    `json:"tokens_by_overlay,omitempty"`      // of each text that was there to be applied
+	BodyHashByOverlay  Map[string]                 `json:"body_hash_by_overlay,omitempty"`   // likewise
+	DroppedBy          Map[string]                 `json:"dropped_by,omitempty"`             // ec, before the packet; prompt_plan, when the prompt was composed
 	Model              string                      `json:"model,omitempty" maxLength:"200"`
 	TaskType           string                      `json:"task_type,omitempty" maxLength:"200"`
 }
+
+// Who dropped an overlay from a turn.
+const (
+	DroppedByEC   = "ec"
+	DroppedByPlan = "prompt_plan"
+)
 
 // OverlayExplanation says in a sentence why an overlay is in the next packet or
 // out of it.

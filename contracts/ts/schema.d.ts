@@ -2126,10 +2126,16 @@ export interface components {
             /** @default [] */
             applied_overlay_ids?: string[];
             applied_packet_hash?: string;
+            body_hash_by_overlay?: {
+                [key: string]: string;
+            };
             candidate_ids?: string[];
             /** @default {} */
             drop_reasons_by_overlay?: {
                 [key: string]: "hard_budget" | "archived" | "hard_conflict" | "surface_unsupported" | "packet_unavailable" | "seam_policy";
+            };
+            dropped_by?: {
+                [key: string]: string;
             };
             /** @default [] */
             dropped_overlay_ids?: string[];
@@ -2152,6 +2158,9 @@ export interface components {
                 [key: string]: string;
             };
             task_type?: string;
+            tokens_by_overlay?: {
+                [key: string]: number;
+            };
             total_overlay_tokens?: number;
             total_prompt_tokens?: number;
             turn_id?: string;
@@ -2282,10 +2291,16 @@ export interface components {
             /** @default [] */
             applied_overlay_ids?: string[];
             applied_packet_hash?: string;
+            body_hash_by_overlay?: {
+                [key: string]: string;
+            };
             candidate_ids?: string[];
             /** @default {} */
             drop_reasons_by_overlay?: {
                 [key: string]: "hard_budget" | "archived" | "hard_conflict" | "surface_unsupported" | "packet_unavailable" | "seam_policy";
+            };
+            dropped_by?: {
+                [key: string]: string;
             };
             /** @default [] */
             dropped_overlay_ids?: string[];
@@ -2308,6 +2323,9 @@ export interface components {
                 [key: string]: string;
             };
             task_type?: string;
+            tokens_by_overlay?: {
+                [key: string]: number;
+            };
             total_overlay_tokens?: number;
             total_prompt_tokens?: number;
             turn_id?: string;

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -113,10 +114,21 @@ func writeReceipt(out term.Screen, t contracts.OverlayRuntimeTruthSummary) {
 			outcome, why := "applied", t.SourcesByOverlay[string(id)]
 			if code, dropped := t.DropReasonsByOverlay[string(id)]; dropped {
 				outcome, why = "dropped", string(code)+": "+reasonOf(code)
+				switch t.DroppedBy[string(id)] {
+				case contracts.DroppedByEC:
+					why += ", before the packet"
+				case contracts.DroppedByPlan:
+					why += ", when the prompt was composed"
+				}
 			}
-			rows = append(rows, []string{string(id), outcome, why})
+			tokens := ""
+			if n := t.TokensByOverlay[string(id)]; n > 0 {
+				tokens = strconv.Itoa(n)
+			}
+			hash := t.BodyHashByOverlay[string(id)]
+			rows = append(rows, []string{string(id), outcome, tokens, hash[:min(12, len(hash))], why})
 		}
-		out.Table([]string{"ASKED FOR", "OUTCOME", "WHY"}, rows)
+		out.Table([]string{"ASKED FOR", "OUTCOME", "TOKENS", "TEXT", "WHY"}, rows)
 	}
 	line := func(name, value string) {
 		if value != "" {
