@@ -148,11 +148,8 @@ func (s *State) acceptable(rec contracts.OverlayTemplateRecord, old *Overlay, pa
 			old = &Overlay{Record: contracts.OverlayTemplateRecord{Frontmatter: contracts.OverlayTemplateFrontmatter{Preset: true}}}
 		}
 	}
-	rec, err := s.cleanRecord(rec, old)
-	if err == nil {
-		err = s.validate(rec, op)
-	}
-	return rec, err
+	rec, wrong := s.cleanRecord(rec, old)
+	return rec, together(wrong, s.validate(rec, op))
 }
 
 // reasons says why a file is not good: one sentence for each thing in it.

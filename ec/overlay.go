@@ -1,6 +1,8 @@
 package ec
 
 import (
+	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -83,17 +85,15 @@ func (l library) Each(fn func(contracts.OverlayTemplateFrontmatter, bool) bool) 
 }
 
 func (s *State) createOverlay(c Command, b CreateOverlay) (decision, error) {
-	rec, err := s.cleanRecord(b.Record, nil)
-	if err != nil {
-		return decision{}, err
-	}
+	rec, wrong := s.cleanRecord(b.Record, nil)
 	then, puts, install := s, []Event(nil), []Event(nil)
 	if b.DeclareReciprocal {
+		var err error
 		if then, puts, install, err = s.reciprocal(c, rec.Frontmatter); err != nil {
-			return decision{}, err
+			return decision{}, together(wrong, err)
 		}
 	}
-	if err := then.validate(rec, lint.Create); err != nil {
+	if err := together(wrong, then.validate(rec, lint.Create)); err != nil {
 		return decision{}, err
 	}
 	d, err := s.newOverlay(c, rec)
@@ -107,30 +107,51 @@ func (s *State) newOverlay(c Command, rec contracts.OverlayTemplateRecord) (deci
 	return changed(string(rec.Frontmatter.ID), OverlayPut{Overlay: o, What: contracts.EventOverlayInstalled})
 }
 
-// cleanRecord brings a client's record into stored form: what EC owns is EC's.
+// cleanRecord brings a client's record into stored form: what EC owns is EC's. The
+// error says what the client claims that it may not, or that is wrong; the record
+// is clean all the same.
 func (s *State) cleanRecord(rec contracts.OverlayTemplateRecord, old *Overlay) (contracts.OverlayTemplateRecord, error) {
+	var wrong []fault.Detail
 	rec.Body = contracts.Normalize(rec.Body)
 	hash := contracts.Hash(rec.Body)
 	if rec.BodyHash != "" && rec.BodyHash != hash {
-		return rec, fault.New(fault.Invalid, "hash_mismatch", "body_hash is not the hash of the body").
-			With(fault.Detail{Field: "body_hash", Rule: "hash_mismatch", Message: "leave it out or send the right hash"})
+		wrong = append(wrong, fault.Detail{Field: "body_hash", Rule: codeHash, Message: "is not the hash of the body; leave it out or send the right one"})
 	}
 	rec.BodyHash = hash
-	if old == nil {
-		if rec.Frontmatter.Preset || rec.Source == contracts.SourcePreset {
-			field := "frontmatter.preset"
-			if rec.Source == contracts.SourcePreset {
-				field = "source"
-			}
-			return rec, fault.Validation([]fault.Detail{{Field: field, Rule: "preset_reserved", Message: "only the preset pack may say that it is a preset"}})
+	preset := old != nil && old.Record.Frontmatter.Preset
+	if rec.Frontmatter.Preset && !preset {
+		wrong = append(wrong, fault.Detail{Field: "frontmatter.preset", Rule: "preset_reserved", Message: "only the preset pack may say that it is a preset"})
+	}
+	if rec.Source == contracts.SourcePreset && old == nil {
+		wrong = append(wrong, fault.Detail{Field: "source", Rule: "preset_reserved", Message: "only the preset pack may say that it is a preset"})
+	}
+	rec.Frontmatter.Preset = preset
+	return rec, refusal(wrong)
+}
+
+// codeHash says that a hash is not that of the text beside it.
+const codeHash = "hash_mismatch"
+
+// refusal makes one fault of everything that is wrong with a record.
+func refusal(wrong []fault.Detail) error {
+	if len(wrong) == 0 {
+		return nil
+	}
+	for _, d := range wrong {
+		if d.Rule != codeHash {
+			return fault.Validation(wrong)
 		}
-		return rec, nil
 	}
-	if rec.Frontmatter.Preset && !old.Record.Frontmatter.Preset {
-		return rec, fault.Validation([]fault.Detail{{Field: "frontmatter.preset", Rule: "preset_reserved", Message: "only the preset pack may say that it is a preset"}})
+	return fault.New(fault.Invalid, codeHash, "body_hash is not the hash of the body").With(wrong...)
+}
+
+// together tells at once what two checks of one record have found.
+func together(a, b error) error {
+	var x, y *fault.Error
+	if !errors.As(a, &x) || !errors.As(b, &y) || len(y.Details) == 0 {
+		return cmp.Or(a, b)
 	}
-	rec.Frontmatter.Preset = old.Record.Frontmatter.Preset
-	return rec, nil
+	return fault.Validation(slices.Concat(x.Details, y.Details))
 }
 
 // validate runs the save-time rules against the library as it is.
@@ -178,17 +199,14 @@ func (s *State) updateOverlay(c Command, b UpdateOverlay) (decision, error) {
 	if old.Archived() {
 		return decision{}, fault.New(fault.Conflict, "overlay_archived", "the overlay is archived; restore it first")
 	}
-	rec, err := s.cleanRecord(b.Record, old)
-	if err != nil {
-		return decision{}, err
-	}
+	rec, wrong := s.cleanRecord(b.Record, old)
 	then, puts, install := s, []Event(nil), []Event(nil)
 	if b.DeclareReciprocal {
 		if then, puts, install, err = s.reciprocal(c, rec.Frontmatter); err != nil {
-			return decision{}, err
+			return decision{}, together(wrong, err)
 		}
 	}
-	if err := then.validate(rec, lint.Update); err != nil {
+	if err := together(wrong, then.validate(rec, lint.Update)); err != nil {
 		return decision{}, err
 	}
 	file, err := frontmatter.Update([]byte(old.File), rec.Frontmatter, rec.Body)

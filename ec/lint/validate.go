@@ -89,6 +89,8 @@ type validation struct {
 	lib Library
 	o   Options
 	id  contracts.OverlayID
+	// taken: there is an overlay with this id, and what others name is that one.
+	taken bool
 }
 
 func (v *validation) refuse(field, rule, format string, args ...any) {
@@ -126,6 +128,7 @@ func (v *validation) identity() {
 	}
 	stored, _, exists := v.lib.Frontmatter(v.id)
 	if exists && v.o.Operation == Create {
+		v.taken = true
 		v.refuse("frontmatter.id", RuleDuplicate, "is already the id of an overlay, live or archived")
 	}
 	if owner, taken := v.lib.AliasOwner(string(v.id)); taken && owner != v.id {
@@ -222,7 +225,7 @@ func (v *validation) conflicts() {
 		}
 	}
 	v.lib.Each(func(fm contracts.OverlayTemplateFrontmatter, _ bool) bool {
-		if slices.Contains(fm.ConflictsWith, v.id) && fm.ID != v.id && !slices.Contains(mine, fm.ID) {
+		if !v.taken && slices.Contains(fm.ConflictsWith, v.id) && fm.ID != v.id && !slices.Contains(mine, fm.ID) {
 			v.refuse("frontmatter.conflicts_with", RuleConflict, "leaves out %s, which names this overlay", fm.ID)
 		}
 		return true
