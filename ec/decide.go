@@ -292,7 +292,7 @@ func (s *State) applyOverlay(e OverlayPut) {
 			}
 		}
 	}
-	s.overlays.Set(string(id), e.Overlay)
+	s.setOverlay(e.Overlay)
 	if len(e.Overlay.Record.Frontmatter.ConflictsWith) > 0 {
 		s.declaring.Set(string(id), struct{}{})
 	} else {

@@ -39,7 +39,7 @@ func bareOverlay(fm contracts.OverlayTemplateFrontmatter, body, file string) *Ov
 			EvidenceLabel: contracts.LabelNone, RecommendationEligible: !fm.RequiresExplicitInvocation,
 			PromptLabEligible: true,
 		},
-		Revision: 1, File: file, found: foundBy(fm),
+		Revision: 1, File: file, found: foundBy(fm), place: shelfPlace(fm),
 	}
 }
 

@@ -1,8 +1,6 @@
 package ec
 
 import (
-	"slices"
-
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec/frontmatter"
 	"github.com/elnor/promptlab/ec/lint"
@@ -112,24 +110,4 @@ func presetOrder() []contracts.OverlayID {
 		"tree-of-approaches", "creative-innovation", "counterargument-generator", "creative-flow",
 		"verify-first", "diverse-sampling", "spec-architect", "elicitation", "reflexion-learning",
 	}
-}
-
-func compareEntries(a, b contracts.OverlayIndexEntry) int {
-	order := presetOrder()
-	rank := func(e contracts.OverlayIndexEntry) int {
-		if i := slices.Index(order, e.OverlayID); i >= 0 && e.Preset {
-			return i
-		}
-		return len(order)
-	}
-	if d := rank(a) - rank(b); d != 0 {
-		return d
-	}
-	switch {
-	case a.Title < b.Title:
-		return -1
-	case a.Title > b.Title:
-		return 1
-	}
-	return 0
 }

@@ -153,6 +153,6 @@ func (s *State) applySignal(l SignalLine) {
 		o := *old
 		at := l.Feedback.CreatedAt
 		o.Meta.LastFeedbackAt = &at
-		s.overlays.Set(string(l.Feedback.OverlayID), &o)
+		s.setOverlay(&o)
 	}
 }

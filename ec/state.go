@@ -14,6 +14,7 @@ import (
 type State struct {
 	Seq          uint64
 	overlays     btree.Map[string, *Overlay]
+	shelf        btree.Map[string, shelved]  // the same in the order of lists, by place
 	declaring    btree.Map[string, struct{}] // ids of the overlays whose files declare hard conflicts
 	aliases      btree.Map[string, contracts.OverlayID]
 	install      InstallState
@@ -56,6 +57,7 @@ type State struct {
 func (s *State) Copy() *State {
 	c := *s
 	c.overlays = *s.overlays.Copy()
+	c.shelf = *s.shelf.Copy()
 	c.declaring = *s.declaring.Copy()
 	c.aliases = *s.aliases.Copy()
 	c.datasets = *s.datasets.Copy()
@@ -96,6 +98,7 @@ type Overlay struct {
 	File     string // the source file as it is on disk, byte for byte
 	FileHash string // sha256 of File: the ETag
 	found    string // what a search looks through
+	place    string // where lists show it
 }
 
 // Keys are EC's own secrets. They are part of the data: without them the same

@@ -30,22 +30,6 @@ type OverlayFilter struct {
 	Limit, Offset   int
 }
 
-// Overlays lists the library: presets in canonical order, then the others by title.
-func (v *View) Overlays(f OverlayFilter) contracts.OverlayListResponse {
-	var items []contracts.OverlayIndexEntry
-	words := strings.Fields(strings.ToLower(f.Query))
-	v.s.overlays.Scan(func(_ string, o *Overlay) bool {
-		if f.matches(o, words) {
-			items = append(items, indexEntry(o))
-		}
-		return true
-	})
-	slices.SortStableFunc(items, compareEntries)
-	out := contracts.OverlayListResponse{Total: len(items), EvidenceState: "available"}
-	out.Items = page(items, f.Limit, f.Offset)
-	return out
-}
-
 func page[T any](items []T, limit, offset int) contracts.List[T] {
 	offset = min(max(offset, 0), len(items))
 	items = items[offset:]
@@ -75,13 +59,6 @@ func (f OverlayFilter) matches(o *Overlay, words []string) bool {
 		}
 	}
 	return true
-}
-
-// foundBy is the text that a search looks through.
-func foundBy(fm contracts.OverlayTemplateFrontmatter) string {
-	return strings.ToLower(strings.Join([]string{
-		string(fm.ID), fm.Title, fm.Description, strings.Join(fm.ResearchTags, "\n"), strings.Join(fm.SuggestedUseCases, "\n"),
-	}, "\n"))
 }
 
 func indexEntry(o *Overlay) contracts.OverlayIndexEntry {

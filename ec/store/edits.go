@@ -123,14 +123,10 @@ func (s *Store) stampsOf(paths []string) ([]fsx.Stamp, error) {
 		dir := path.Dir(paths[from])
 		var names []string
 		for _, p := range paths[from:] {
-			name, ok := strings.CutPrefix(p, dir+"/")
-			if dir == "." {
-				name, ok = p, true
-			}
-			if !ok || strings.IndexByte(name, '/') >= 0 {
+			if path.Dir(p) != dir {
 				break
 			}
-			names = append(names, name)
+			names = append(names, path.Base(p))
 		}
 		stamps, err := s.fs.Stamps(dir, names)
 		if err != nil && !gone(err) {

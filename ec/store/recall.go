@@ -9,8 +9,11 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/elnor/promptlab/ec/store/fsx"
 )
@@ -81,7 +84,7 @@ func (s *Store) takeRecalled(all []recalled) ([]recalled, error) {
 	for i, r := range all {
 		paths[i] = r.path
 	}
-	stamps, err := s.stampsOf(paths)
+	stamps, err := s.stampsAtStart(paths)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +118,25 @@ func (s *Store) takeRecalled(all []recalled) ([]recalled, error) {
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// stampsAtStart is stampsOf with all processors: nobody else needs them yet.
+func (s *Store) stampsAtStart(paths []string) ([]fsx.Stamp, error) {
+	const share = 2048 // paths at a time
+	out := make([]fsx.Stamp, len(paths))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	if s.hook.Serial {
+		g.SetLimit(1)
+	}
+	for from := 0; from < len(paths); from += share {
+		g.Go(func() error {
+			stamps, err := s.stampsOf(paths[from:min(from+share, len(paths))])
+			copy(out[from:], stamps)
+			return err
+		})
+	}
+	return out, g.Wait()
 }
 
 func (s *Store) readRecall(format string) ([]recalled, error) {

@@ -3,9 +3,6 @@ package fsx
 import (
 	"errors"
 	"path"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,20 +41,8 @@ func (r *Root) Stamps(dir string, names []string) ([]Stamp, error) {
 		return nil, r.explain("stamps", dir, err)
 	}
 	defer d.Close() //nolint:errcheck // nothing was written
-	out, errs := make([]Stamp, len(names)), make([]error, runtime.GOMAXPROCS(0))
-	fd, now := int(d.Fd()), time.Now()
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	const share = 512 // names that one takes at a time
-	for i := range errs {
-		wg.Go(func() {
-			for from := int(next.Add(share)) - share; from < len(names) && errs[i] == nil; from = int(next.Add(share)) - share {
-				errs[i] = stamps(fd, names[from:min(from+share, len(names))], out[from:], now)
-			}
-		})
-	}
-	wg.Wait()
-	return out, errors.Join(errs...)
+	out := make([]Stamp, len(names))
+	return out, stamps(int(d.Fd()), names, out, time.Now())
 }
 
 func stamps(fd int, names []string, out []Stamp, now time.Time) error {
