@@ -16,6 +16,7 @@ func (s *Server) roomRoutes() {
 	workspace := param{name: "workspace_id", max: 200, about: "Only this workspace's."}
 	add(s, op{id: "list-surface-defaults", method: http.MethodGet, path: "/api/surface-defaults", summary: "List what rooms, panels and tasks start with", query: []param{workspace}}, s.surfaces)
 	add(s, op{id: "put-surface-defaults", method: http.MethodPut, path: "/api/surface-defaults", summary: "Set what a room, panel or task starts with, or all of a kind in a workspace, for sessions that start later"}, s.putSurface)
+	add(s, op{id: "list-rooms", method: http.MethodGet, path: "/api/rooms", summary: "List the rooms that roles or participants are set up for", query: []param{workspace}}, s.rooms)
 	add(s, op{id: "get-room", method: http.MethodGet, path: room, summary: "Read the role prompts and participants of a room"}, s.room)
 	add(s, op{id: "put-room", method: http.MethodPut, path: room, summary: "Set the role prompts and participants of a room; the overlays that are on in it are not touched"}, s.putRoom)
 
@@ -54,6 +55,11 @@ func (s *Server) putSurface(ctx context.Context, c call[contracts.SurfaceDefault
 		}
 	}
 	return reply[contracts.SurfaceDefaults]{}, fault.New(fault.NotFound, "not_found", "the defaults are not there any more")
+}
+
+func (s *Server) rooms(_ context.Context, c call[none]) (reply[contracts.RoomList], error) {
+	rooms, err := s.cfg.Service.View().Rooms(c.query.str("workspace_id"))
+	return reply[contracts.RoomList]{body: contracts.RoomList{Items: rooms, Total: len(rooms)}}, err
 }
 
 func (s *Server) room(_ context.Context, c call[none]) (reply[contracts.Room], error) {

@@ -46,9 +46,17 @@ func TestRoomsOverHTTP(t *testing.T) {
 	if empty := read[contracts.Room](r, "not set up", r.ask(ec.RoleAgent, "GET", path, ""), 200); empty.RoomID != "board" || len(empty.Participants) != 0 {
 		t.Errorf("room that nothing is set for: %+v", empty)
 	}
+	if a := r.ask(ec.RoleAgent, "GET", path, ""); strings.Contains(string(a.body), "updated_at") { // R-CON-04
+		t.Errorf("what was never set has a time: %s", a.body)
+	}
 	room := read[contracts.Room](r, "put", r.ask(ec.RoleUser, "PUT", path, `{"role_prompt":"Board.","participants":[{"participant_id":"ann","overlay_ids":["d-role"]},{"participant_id":"bob"}]}`), 200)
 	if room.WorkspaceID != "w" || len(room.Participants) != 2 || room.UpdatedBy != "user" {
 		t.Errorf("saved: %+v", room)
+	}
+	for query, total := range map[string]int{"": 1, "?workspace_id=w": 1, "?workspace_id=other": 0} {
+		if list := read[contracts.RoomList](r, "rooms", r.ask(ec.RoleAgent, "GET", "/api/rooms"+query, ""), 200); list.Total != total || len(list.Items) != total {
+			t.Errorf("rooms%s: %+v, want %d", query, list, total)
+		}
 	}
 	r.want("not a room", r.ask(ec.RoleUser, "PUT", "/api/rooms/"+sessionKey("t-1").Token(), `{}`), 422, "validation_failed")
 	r.want("another room", r.ask(ec.RoleUser, "PUT", path, `{"room_id":"other"}`), 422, "validation_failed")

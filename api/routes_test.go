@@ -86,6 +86,7 @@ func table() []route {
 		{method: "GET", path: "/internal/doc17/session-notices", seam: true, stream: true},
 		{method: "GET", path: "/internal/doc17/reanswer-plans/:plan_id", seam: true},
 		{method: "POST", path: "/internal/doc17/usage", body: usageBody, seam: true, limit: mib},
+		{method: "GET", path: "/api/rooms"},
 		{method: "GET", path: "/api/surface-defaults"},
 		{method: "PUT", path: "/api/surface-defaults", body: `{"workspace_id":"w","surface_kind":"task","overlay_ids":[]}`, limit: mib},
 		{method: "GET", path: "/api/rooms/:room_key"},

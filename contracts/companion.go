@@ -169,6 +169,12 @@ type ObservationFeed struct {
 	Missed bool              `json:"missed"` // older ones that were asked for are in the stream's file only
 }
 
+// RoomList lists the rooms that something is set up for.
+type RoomList struct {
+	Items List[Room] `json:"items"`
+	Total int        `json:"total" minimum:"0"`
+}
+
 // SurfaceDefaultsList lists what rooms, panels and tasks start with.
 type SurfaceDefaultsList struct {
 	Items List[SurfaceDefaults] `json:"items"`

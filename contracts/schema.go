@@ -158,7 +158,7 @@ func Published() map[string]reflect.Type {
 		reflect.TypeFor[SessionAPIKeyLookup](), reflect.TypeFor[SessionAPIKeyOwner](), reflect.TypeFor[OverlaySessionList](),
 		reflect.TypeFor[Room](), reflect.TypeFor[RoomState](), reflect.TypeFor[ModeratorIntervention](), reflect.TypeFor[RouteFacts](),
 		reflect.TypeFor[ContextFacts](), reflect.TypeFor[ConfigurationTuple](), reflect.TypeFor[PromptImprovementHint](),
-		reflect.TypeFor[ResolvedOperation](), reflect.TypeFor[ObservationFeed](), reflect.TypeFor[SurfaceDefaultsList](),
+		reflect.TypeFor[ResolvedOperation](), reflect.TypeFor[ObservationFeed](), reflect.TypeFor[SurfaceDefaultsList](), reflect.TypeFor[RoomList](),
 		reflect.TypeFor[PromptLabJob](), reflect.TypeFor[PromptLabJobList](), reflect.TypeFor[PromptLabJobRequest](),
 		reflect.TypeFor[PromptLabJobResult](), reflect.TypeFor[PromptLabCandidatePayload](),
 		reflect.TypeFor[PromptLabReplaySummary](), reflect.TypeFor[PromptCandidate](),

@@ -1,6 +1,7 @@
 package ec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -102,6 +103,24 @@ func (s *State) roomOf(key contracts.OverlaySessionKey) (contracts.Room, bool) {
 		return contracts.Room{}, false
 	}
 	return s.policy.Rooms.Room(Kept{s}, key)
+}
+
+// Rooms lists the rooms of a workspace, or of all, that something is set up for.
+func (v *View) Rooms(workspace string) (contracts.List[contracts.Room], error) {
+	if err := v.s.roomsOff(); err != nil {
+		return nil, err
+	}
+	var out contracts.List[contracts.Room]
+	v.s.rooms.Scan(func(_ string, r *contracts.Room) bool {
+		if workspace == "" || r.WorkspaceID == workspace {
+			out = append(out, *r)
+		}
+		return true
+	})
+	slices.SortFunc(out, func(a, b contracts.Room) int {
+		return cmp.Or(cmp.Compare(a.WorkspaceID, b.WorkspaceID), cmp.Compare(a.RoomID, b.RoomID))
+	})
+	return out, nil
 }
 
 // Room gives what is set up for a room; one that nothing is set up for has

@@ -707,6 +707,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/rooms": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the rooms that roles or participants are set up for */
+        get: operations["list-rooms"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/rooms/{room_key}": {
         parameters: {
             query?: never;
@@ -2551,6 +2568,10 @@ export interface components {
             /** @default user */
             updated_by?: string;
             workspace_id: string;
+        };
+        RoomList: {
+            items: components["schemas"]["Room"][];
+            total: number;
         };
         RoomOverlay: {
             body?: string;
@@ -4643,6 +4664,35 @@ export interface operations {
             415: components["responses"]["415"];
             421: components["responses"]["421"];
             422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    "list-rooms": {
+        parameters: {
+            query?: {
+                /** @description Only this workspace's. */
+                workspace_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RoomList"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            421: components["responses"]["421"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
         };

@@ -111,7 +111,7 @@ Start with:  promptlab demo          the main job end to end, nothing needed
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run it"}, &cobra.Group{ID: "work", Title: "Work with it"}, &cobra.Group{ID: "set", Title: "Set it up"})
 	for id, list := range map[string][]*cobra.Command{
 		"run":  append(a.serverCommands(), a.demoCommand(), a.doctorCommand(), a.verifyCommand()),
-		"work": {a.overlays(), a.presets(), a.sessions(), a.defaults(), a.datasets(), a.jobs(), a.candidates(), a.models(), a.usage(), a.status()},
+		"work": {a.overlays(), a.presets(), a.sessions(), a.rooms(), a.defaults(), a.datasets(), a.jobs(), a.candidates(), a.models(), a.usage(), a.status()},
 		"set":  {a.notices(), a.maintenance(), a.flags(), a.tokens(), a.configCommand(), a.version()},
 	} {
 		for _, c := range list {
