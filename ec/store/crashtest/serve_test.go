@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -39,6 +38,7 @@ type shown struct {
 type serving struct {
 	program, home string
 	cmd           *exec.Cmd
+	ended         chan struct{} // closed when the program has ended
 	errs          bytes.Buffer
 	base, token   string
 	client        *http.Client
@@ -70,7 +70,7 @@ func serveRounds(t *testing.T, program string, kills, lanes int) (done, acked in
 		s := &serving{program: program, home: home, known: map[string]*kept{}}
 		n, err := s.lane(l.seed, l.kills)
 		if err != nil {
-			err = fmt.Errorf("program, kill %d of lane %d: %w; it said: %.2000s", n, l.seed, err, s.errs.String())
+			err = fmt.Errorf("program, kill %d of lane %d: %w; %s", n, l.seed, err, s.fate())
 		}
 		return figures{points: n, acks: s.acks}, err
 	})
@@ -86,8 +86,10 @@ func (s *serving) lane(seed, kills int) (done int, err error) {
 		if err := s.start(); err != nil {
 			return done, err
 		}
-		if err := errors.Join(s.look(r), s.load(r)); err != nil {
-			s.kill()
+		if err := s.look(r); err != nil {
+			return done, err
+		}
+		if err := s.load(r); err != nil {
 			return done, err
 		}
 		if done%20 == 19 || done == kills-1 {
@@ -117,16 +119,19 @@ func (s *serving) start() error {
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
+	s.ended = make(chan struct{})
+	go func() {
+		_ = s.cmd.Wait() // how it ended stands in its state
+		close(s.ended)
+	}()
 	var ready struct {
 		API string `json:"api"`
 	}
 	if err := json.NewDecoder(out).Decode(&ready); err != nil {
-		s.kill()
 		return fmt.Errorf("it does not start: %w", err)
 	}
 	token, err := os.ReadFile(filepath.Join(s.home, "run", "user.token"))
 	if err != nil {
-		s.kill()
 		return err
 	}
 	s.base, s.token = ready.API, strings.TrimSpace(string(token))
@@ -136,10 +141,26 @@ func (s *serving) start() error {
 
 func (s *serving) kill() {
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // it was killed
+	<-s.ended
 	if s.client != nil {
 		s.client.CloseIdleConnections()
 	}
+}
+
+// fate tells of a program what a violation needs: whether it had ended by itself,
+// and what it said. It is gone afterwards.
+func (s *serving) fate() string {
+	if s.ended == nil {
+		return "it never ran"
+	}
+	how := "it was running"
+	select {
+	case <-s.ended:
+		how = "it had ended: " + s.cmd.ProcessState.String()
+	case <-time.After(time.Second): // a connection ends before its process does
+	}
+	s.kill()
+	return how + "; it said: " + s.errs.String()[:min(s.errs.Len(), 2000)]
 }
 
 // load lets the clients write until the program is killed at a random moment.
@@ -271,8 +292,8 @@ func (s *serving) verify() error {
 		return err
 	}
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
-	if err := s.cmd.Wait(); err != nil {
-		return fmt.Errorf("ending in order: %w", err)
+	if <-s.ended; !s.cmd.ProcessState.Success() {
+		return fmt.Errorf("ending in order: %s", s.cmd.ProcessState)
 	}
 	if out, err := exec.Command(s.program, "verify", "--home", s.home).CombinedOutput(); err != nil {
 		return fmt.Errorf("verify: %w: %s", err, out)
