@@ -71,6 +71,9 @@ type Options struct {
 	As      contracts.OverlayArtifactClass // class of everything that names none; empty guesses
 	Library []Known
 	Aliases map[string]contracts.OverlayID // earlier names -> the overlay that has them
+	// Reciprocal: the other side of a hard conflict is written too, where the library
+	// has an overlay that does not name the new one.
+	Reciprocal bool
 }
 
 // Report is what an import would do, file by file in order of their paths.
@@ -109,8 +112,11 @@ type Proposal struct {
 	Conflict       string                               `json:"conflict,omitempty"`
 	Same           bool                                 `json:"same"`     // the library has exactly this already
 	Replaces       bool                                 `json:"replaces"` // the conflict is a live overlay with this id
-	Notes          contracts.List[string]               `json:"notes"`
-	Lost           contracts.List[Loss]                 `json:"lost"`
+	// Group names what it is saved with at once, all of it or nothing: its bundle, or
+	// the first of the files that exclude each other. Empty: it is saved by itself.
+	Group string                 `json:"group,omitempty"`
+	Notes contracts.List[string] `json:"notes"`
+	Lost  contracts.List[Loss]   `json:"lost"`
 }
 
 // Takeable says whether the proposal can be created as it stands.

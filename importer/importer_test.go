@@ -264,15 +264,33 @@ func TestConflictsWithTheLibraryAreNamed(t *testing.T) {
 			t.Errorf("got errors %v, want one that names rival", p.Errors)
 		}
 	})
-	t.Run("a pair that excludes each other is not promised", func(t *testing.T) {
-		a, b := overlayFM("a-one"), overlayFM("b-two")
-		a.ConflictsWith, b.ConflictsWith = contracts.List[contracts.OverlayID]{"b-two"}, contracts.List[contracts.OverlayID]{"a-one"}
-		rep := Plan([]File{{Path: "a.md", Data: frontmatter.Format(a, "A.\n")}, {Path: "b.md", Data: frontmatter.Format(b, "B.\n")}}, Options{})
-		for _, f := range rep.Files {
-			if e := f.Overlays[0].Errors; len(e) != 1 || !strings.Contains(e[0].Message, "one by one") {
-				t.Errorf("%s: got %v, want one error that says why", f.Path, e)
+	t.Run("R-SRC-11 files that exclude each other are saved at once, and what stands on one side is refused", func(t *testing.T) {
+		names := func(id contracts.OverlayID, others ...contracts.OverlayID) contracts.OverlayTemplateFrontmatter {
+			fm := overlayFM(string(id))
+			fm.ConflictsWith = others
+			return fm
+		}
+		a, b := names("a-one", "b-two"), names("b-two", "a-one", "c-three")
+		var files []File
+		for _, fm := range []contracts.OverlayTemplateFrontmatter{a, b, names("c-three", "b-two"), names("d-four", "e-five"), names("e-five"), names("f-six", "there")} {
+			files = append(files, File{Path: string(fm.ID) + ".md", Data: frontmatter.Format(fm, "Text.\n")})
+		}
+		o := Options{Library: []Known{{Frontmatter: overlayFM("there")}}}
+		for _, f := range Plan(files, o).Files {
+			p := f.Overlays[0]
+			together := strings.Contains("a-one b-two c-three", string(p.Frontmatter.ID))
+			if p.Takeable() != together || together != (p.Group == "a-one") {
+				t.Errorf("%s: group %q, errors %v; want group a-one and none for the first three, else an error", f.Path, p.Group, p.Errors)
 			}
 		}
+		o.Reciprocal = true
+		for _, f := range Plan(files, o).Files {
+			p := f.Overlays[0]
+			if want := p.Frontmatter.ID != "d-four"; p.Takeable() != want { // what it names is not in the library
+				t.Errorf("both sides written: %s has errors %v, want takeable %v", f.Path, p.Errors, want)
+			}
+		}
+		a, b = names("a-one", "b-two"), names("b-two", "a-one")
 		bundle, err := Pack([]Overlay{{Frontmatter: a, Body: "A.\n"}, {Frontmatter: b, Body: "B.\n"}})
 		if err != nil {
 			t.Fatal(err)

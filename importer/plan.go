@@ -18,7 +18,7 @@ import (
 func Plan(files []File, o Options) Report {
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	p := plan{o: o, taken: map[contracts.OverlayID]bool{}, known: map[contracts.OverlayID]Known{}, next: map[string]int{}, bundle: map[contracts.OverlayID]string{}}
+	p := plan{o: o, taken: map[contracts.OverlayID]bool{}, known: map[contracts.OverlayID]Known{}, next: map[string]int{}}
 	for _, k := range o.Library {
 		p.known[k.Frontmatter.ID] = k
 	}
@@ -46,10 +46,11 @@ func Plan(files []File, o Options) Report {
 	}
 	for i, r := range readings {
 		for _, d := range r.drafts {
+			pr := p.propose(d, o.As)
 			if r.format == FormatBundle {
-				p.bundle[d.fm.ID] = rep.Files[i].Path
+				pr.Group = rep.Files[i].Path
 			}
-			rep.Files[i].Overlays = append(rep.Files[i].Overlays, p.propose(d, o.As))
+			rep.Files[i].Overlays = append(rep.Files[i].Overlays, pr)
 		}
 	}
 	for i := range rep.Files {
@@ -58,6 +59,9 @@ func Plan(files []File, o Options) Report {
 		}
 	}
 	p.index()
+	for _, pr := range p.all {
+		p.join(pr, pr.Frontmatter.ID)
+	}
 	for _, pr := range p.all {
 		p.judge(pr)
 	}
@@ -99,9 +103,8 @@ type plan struct {
 	alias map[string]contracts.OverlayID
 	self  *Proposal // the one that is judged: it is not part of the library
 
-	bundle map[contracts.OverlayID]string // path of the bundle that an overlay comes in
-	next   map[string]int                 // the number to try next for an id that is taken
-	rivals []Known                        // what names a hard conflict
+	next   map[string]int // the number to try next for an id that is taken
+	rivals []Known        // what names a hard conflict
 }
 
 // name gives the drafts of a file their ids.
@@ -252,7 +255,7 @@ func (p *plan) judge(pr *Proposal) {
 	p.self = pr
 	res := lint.Validate(lint.Candidate{Frontmatter: pr.Frontmatter, Body: pr.Body}, p, lint.Options{Operation: lint.Create, Origin: lint.Person})
 	for _, e := range res.Errors {
-		if e.Rule != lint.RuleDuplicate || e.Field != "frontmatter.id" {
+		if (e.Rule != lint.RuleDuplicate || e.Field != "frontmatter.id") && !p.written(pr, e) {
 			pr.Errors = append(pr.Errors, e)
 		}
 	}
@@ -261,15 +264,49 @@ func (p *plan) judge(pr *Proposal) {
 		if _, there := p.known[other]; !there && p.byID[other] != nil && !p.together(id, other) {
 			pr.Errors = append(pr.Errors, fault.Detail{
 				Field: fmt.Sprintf("frontmatter.conflicts_with[%d]", i), Rule: lint.RuleConflict,
-				Message: fmt.Sprintf("names %s, which is not in the library yet; overlays are taken one by one, so a pair that excludes each other must be there already or come in one bundle (presets come with: promptlab presets install)", other),
+				Message: fmt.Sprintf("names %s, which is not in the library yet and does not come with it: what excludes each other must be there already, name each other in this import, or come in one bundle (presets come with: promptlab presets install)", other),
 			})
 		}
 	}
 }
 
-// together says whether two overlays come in one bundle, which is saved at once.
+// join puts loose overlays that exclude each other, and that the library does not
+// have, into one group: neither of them could be saved before the other.
+func (p *plan) join(pr *Proposal, group contracts.OverlayID) {
+	id := pr.Frontmatter.ID
+	if _, there := p.known[id]; there || pr.Group != "" || pr.Conflict != "" {
+		return
+	}
+	for _, other := range pr.Frontmatter.ConflictsWith {
+		mate := p.byID[other]
+		_, there := p.known[other]
+		if there || mate == nil || mate == pr || !slices.Contains(mate.Frontmatter.ConflictsWith, id) || mate.Group != "" && mate.Group != string(group) {
+			continue
+		}
+		pr.Group = string(group)
+		p.join(mate, group)
+	}
+}
+
+// together says whether two overlays are saved at once.
 func (p *plan) together(a, b contracts.OverlayID) bool {
-	return p.bundle[a] != "" && p.bundle[a] == p.bundle[b]
+	x, y := p.byID[a], p.byID[b]
+	return x != nil && y != nil && x.Group != "" && x.Group == y.Group
+}
+
+// written says that an error will be none: the other side of the hard conflict is
+// written in the same step.
+func (p *plan) written(pr *Proposal, e fault.Detail) bool {
+	if !p.o.Reciprocal || e.Rule != lint.RuleConflict || pr.Group != "" {
+		return false
+	}
+	for i, other := range pr.Frontmatter.ConflictsWith {
+		if e.Field == fmt.Sprintf("frontmatter.conflicts_with[%d]", i) {
+			_, there := p.known[other]
+			return there
+		}
+	}
+	return e.Field == "frontmatter.conflicts_with" // that the other side leaves it out
 }
 
 // same says whether the library has a proposal as it stands. The mark of a preset

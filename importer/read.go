@@ -2,9 +2,11 @@ package importer
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"path"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/elnor/promptlab/contracts"
@@ -59,6 +61,16 @@ func read(f File) reading {
 	case strings.HasSuffix(low, ".tar"), isTar(f.Data):
 		return readBundle(f)
 	}
+	if order := utf16Order(f.Data); order != nil {
+		text, ok := fromUTF16(f.Data[2:], order)
+		if !ok {
+			return refuse("", "is UTF-16 with half a character in it; save it as UTF-8 and import it again")
+		}
+		f.Data = []byte(text)
+		r := read(f)
+		r.notes = append(r.notes, "the file is UTF-16; it was read as the same text in UTF-8")
+		return r
+	}
 	if why := notText(f.Data); why != "" {
 		return refuse("", why)
 	}
@@ -86,6 +98,27 @@ func read(f File) reading {
 	}
 }
 
+// utf16Order tells UTF-16 by its mark; nil for anything else.
+func utf16Order(b []byte) binary.ByteOrder {
+	switch {
+	case bytes.HasPrefix(b, []byte{0xff, 0xfe}):
+		return binary.LittleEndian
+	case bytes.HasPrefix(b, []byte{0xfe, 0xff}):
+		return binary.BigEndian
+	}
+	return nil
+}
+
+// fromUTF16 decodes what follows the mark; false when it is no whole text.
+func fromUTF16(b []byte, order binary.ByteOrder) (string, bool) {
+	units := make([]uint16, len(b)/2)
+	for i := range units {
+		units[i] = order.Uint16(b[2*i:])
+	}
+	text := string(utf16.Decode(units))
+	return text, len(b)%2 == 0 && !strings.ContainsRune(text, utf8.RuneError)
+}
+
 // notText says why bytes are no text; it is empty for text.
 func notText(b []byte) string {
 	if bytes.IndexByte(b, 0) >= 0 {
@@ -102,7 +135,7 @@ func notText(b []byte) string {
 		}
 		return fmt.Sprintf("is not valid UTF-8 (line %d); save it as UTF-8 and import it again", 1+bytes.Count(b[:at], []byte("\n")))
 	}
-	if len(bytes.TrimSpace(b)) == 0 {
+	if len(bytes.TrimSpace(bytes.TrimPrefix(b, []byte("\ufeff")))) == 0 {
 		return "holds no text"
 	}
 	return ""

@@ -19,8 +19,8 @@ import (
 
 // importFlags are the choices about an import.
 type importFlags struct {
-	apply, replace bool
-	as, name       string
+	apply, replace, reciprocal bool
+	as, name                   string
 }
 
 func (a *app) importOverlays() *cobra.Command {
@@ -35,7 +35,9 @@ links are not followed. - reads standard input; --name says what it is, where th
 
 Without --apply nothing is changed. With it every overlay is created by itself, whole or not
 at all; one whose id is taken is left alone unless --replace is given. A bundle is taken at
-once, all of it or nothing, so that its overlays may exclude each other. The exit code is 1 when something could not be taken.`,
+once, all of it or nothing, and so are overlay files that exclude each other. Where the other
+side of a hard conflict is in the library already, --declare-reciprocal writes it there too.
+The exit code is 1 when --apply could not take something.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("PATH is missing; name files or folders")
@@ -47,6 +49,7 @@ once, all of it or nothing, so that its overlays may exclude each other. The exi
 	}
 	c.Flags().BoolVar(&f.apply, "apply", false, "create the overlays")
 	c.Flags().BoolVar(&f.replace, "replace", false, "with --apply: replace the text of live overlays that have the id already")
+	c.Flags().BoolVar(&f.reciprocal, "declare-reciprocal", false, "write the other side of hard conflicts with overlays of the library too")
 	c.Flags().StringVar(&f.name, "name", "", "what standard input would be called as a file; it says how it is read (else by what it looks like)")
 	c.Flags().StringVar(&f.as, "as", "", "class of everything that names none: "+strings.Join(contracts.OverlayArtifactClass("").Values(), ", "))
 	return c
@@ -87,7 +90,7 @@ func (a *app) runImport(ctx context.Context, args []string, f importFlags) error
 	if err != nil {
 		return err
 	}
-	o := importer.Options{As: contracts.OverlayArtifactClass(f.as)}
+	o := importer.Options{As: contracts.OverlayArtifactClass(f.as), Reciprocal: f.reciprocal}
 	seen, err := look(ctx, cl, importer.Plan(found.files, o))
 	if err != nil {
 		return err
@@ -95,16 +98,9 @@ func (a *app) runImport(ctx context.Context, args []string, f importFlags) error
 	o.Library, o.Aliases = seen.library, seen.aliases
 	doc := imported{Applied: f.apply, Report: importer.Plan(found.files, o), Skipped: found.skipped}
 	doc.Ignored += found.ignored
-	var broken error
-	for _, file := range doc.Files {
-		var out []outcome
-		if broken == nil {
-			out, broken = takeFile(ctx, cl, file, seen, f)
-		} else {
-			out = untried(file, file.Overlays)
-		}
-		doc.Outcomes = append(doc.Outcomes, out...)
-	}
+	t := take{cl: cl, seen: seen, f: f, of: map[string][]*member{}}
+	outcomes, broken := t.all(ctx, doc.Files)
+	doc.Outcomes = outcomes
 	if err := a.answer(doc, func(s term.Screen) { showImport(s, doc) }); err != nil {
 		return err
 	}
