@@ -1,9 +1,11 @@
 package ec
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -262,19 +264,52 @@ func (s *State) overlayChange(e OverlayPut, put func(string, []byte)) {
 }
 
 // Derived renders the documents that can be rebuilt from the others: index and
-// metadata of the library.
+// metadata of the library. Whoever waits for a processor gets it meanwhile.
 func (v *View) Derived() []Doc {
 	if v.s.legacy.on {
 		return nil // what lies there is of an older release
 	}
-	index := contracts.List[contracts.OverlayIndexEntry]{}
-	meta := contracts.List[contracts.OverlayMetadata]{}
+	var index, meta jsonList
+	n := 0
 	v.s.overlays.Scan(func(_ string, o *Overlay) bool {
-		index = append(index, indexEntry(o))
-		meta = append(meta, o.Meta)
+		index.add(indexEntry(o))
+		meta.add(o.Meta)
+		if n++; n%32 == 0 {
+			runtime.Gosched()
+		}
 		return true
 	})
-	return []Doc{{pathIndex, mustJSON(index)}, {pathMetadata, mustJSON(meta)}}
+	return []Doc{{pathIndex, index.end()}, {pathMetadata, meta.end()}}
+}
+
+// Edition changes whenever Derived may give something else; it is never 0.
+func (v *View) Edition() uint64 {
+	if v.s.legacy.on {
+		return 1
+	}
+	return v.s.edition + 2
+}
+
+// jsonList makes mustJSON of a list, one entry after the other.
+type jsonList struct{ b bytes.Buffer }
+
+func (l *jsonList) add(v any) {
+	head := ",\n  "
+	if l.b.Len() == 0 {
+		head = "[\n  "
+	}
+	l.b.WriteString(head)
+	if err := json.Indent(&l.b, mustLine(v), "  ", "  "); err != nil {
+		panic("ec: encode document: " + err.Error()) // our own types only
+	}
+}
+
+func (l *jsonList) end() []byte {
+	if l.b.Len() == 0 {
+		return []byte("[]\n")
+	}
+	l.b.WriteString("\n]\n")
+	return l.b.Bytes()
 }
 
 // overlayOfPath gives the id that a watched file stands for.

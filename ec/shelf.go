@@ -21,6 +21,7 @@ func (s *State) setOverlay(o *Overlay) {
 		s.shelf.Delete(old.place)
 	}
 	s.shelf.Set(o.place, shelved{o, marksOf(o.found)})
+	s.edition++
 }
 
 // shelfPlace orders overlays as lists show them: presets first, in their order, then

@@ -15,6 +15,7 @@ type State struct {
 	Seq          uint64
 	overlays     btree.Map[string, *Overlay]
 	shelf        btree.Map[string, shelved]  // the same in the order of lists, by place
+	edition      uint64                      // changes of overlays so far
 	declaring    btree.Map[string, struct{}] // ids of the overlays whose files declare hard conflicts
 	aliases      btree.Map[string, contracts.OverlayID]
 	install      InstallState

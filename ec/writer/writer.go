@@ -59,8 +59,7 @@ type Writer struct {
 	edits   []store.Edit  // told by the store, not yet taken
 	done    chan struct{} // closed when Run has ended
 	metrics *metrics
-	stale   bool            // index and metadata are behind the state
-	blocked map[string]bool // derived documents with something else in their place
+	derived derived // what is known of index and metadata
 }
 
 type published struct {
@@ -93,7 +92,7 @@ func Open(cfg Config) (*Writer, error) {
 		cfg: cfg, state: state, queue: make(chan request), done: make(chan struct{}),
 		edited:  make(chan struct{}, 1), // one word for all that wait
 		metrics: newMetrics(cfg.Metrics),
-		stale:   true, blocked: map[string]bool{},
+		derived: derived{done: make(chan rendering, 1), blocked: map[string]bool{}},
 	}
 	w.view.Store(&published{ec.NewView(state.Copy()), make(chan struct{})})
 	return w, w.lookAgain()
@@ -135,6 +134,7 @@ func (w *Writer) Run(ctx context.Context) error {
 	defer close(w.done)
 	tick := time.NewTicker(w.cfg.Derive)
 	defer tick.Stop()
+	defer w.abandon()
 	for {
 		var err error
 		select {
@@ -143,9 +143,11 @@ func (w *Writer) Run(ctx context.Context) error {
 		case <-w.edited:
 			err = w.takeEdits()
 		case <-tick.C:
-			err = w.derive()
+			w.derive()
+		case r := <-w.derived.done:
+			err = w.place(r)
 		case <-ctx.Done():
-			if err := w.derive(); err != nil {
+			if err := w.deriveLast(); err != nil {
 				return err
 			}
 			w.remember()
@@ -206,7 +208,6 @@ func (w *Writer) commit(changes []store.Change, live []contracts.LiveEvent) erro
 		w.cfg.Log.Error("the store cannot be written", "error", err)
 		return err
 	}
-	w.stale = true
 	old := w.view.Load()
 	w.view.Store(&published{ec.NewView(w.state.Copy()), make(chan struct{})})
 	close(old.changed)
@@ -220,33 +221,6 @@ func (w *Writer) log(r request, out ec.Outcome) {
 	w.cfg.Log.LogAttrs(r.ctx, slog.LevelInfo, "command",
 		slog.String("command", r.cmd.Body.Type()), slog.String("command_id", r.cmd.ID), slog.String("role", string(r.cmd.Actor.Role)),
 		slog.Uint64("revision", out.Receipt.Seq), slog.String("subject", out.Receipt.Subject), slog.Bool("changed", out.Receipt.Changed))
-}
-
-// derive brings index and metadata to the state.
-func (w *Writer) derive() error {
-	if !w.stale {
-		return nil
-	}
-	w.stale = false
-	var c store.Change
-	for _, d := range w.View().Derived() {
-		now, ok, err := w.cfg.Store.Read(d.Path)
-		if fault.Of(err) == fault.Conflict { // a folder or a link is in its place
-			w.inTheWay(d.Path, err)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		delete(w.blocked, d.Path)
-		if !ok || string(now) != string(d.Body) {
-			c.Docs = append(c.Docs, store.Doc{Path: d.Path, Body: d.Body})
-		}
-	}
-	if len(c.Docs) == 0 {
-		return nil
-	}
-	return w.keep([]store.Change{c})
 }
 
 // errStray is a mistake of ours: a change reaches outside what EC owns. Nothing
@@ -284,15 +258,6 @@ func (w *Writer) failed(err error) error {
 func (w *Writer) remember() {
 	if err := w.cfg.Store.Remember(ec.RecallFormat(w.cfg.Build), w.View().Sleepers(), ec.ShortForm); err != nil {
 		w.cfg.Log.Warn("the next start will read everything", "error", err)
-	}
-}
-
-// inTheWay tells once that something else lies where a derived document belongs.
-// Nobody needs the document to read the library, so that is no reason to end.
-func (w *Writer) inTheWay(path string, err error) {
-	if !w.blocked[path] {
-		w.blocked[path] = true
-		w.cfg.Log.Warn("a derived document cannot be written; move away what is in its place", "path", path, "error", err)
 	}
 }
 
