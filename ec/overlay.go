@@ -39,7 +39,7 @@ func bareOverlay(fm contracts.OverlayTemplateFrontmatter, body, file string) *Ov
 			EvidenceLabel: contracts.LabelNone, RecommendationEligible: !fm.RequiresExplicitInvocation,
 			PromptLabEligible: true,
 		},
-		Revision: 1, File: file, found: foundBy(fm), place: shelfPlace(fm),
+		Revision: 1, File: file, found: foundBy(fm), place: shelfPlace(fm), advised: &advised{},
 	}
 }
 
@@ -166,15 +166,22 @@ func (v *View) Warnings(id contracts.OverlayID) contracts.List[contracts.Warning
 	if !ok {
 		return nil
 	}
-	res := lint.Validate(lint.Candidate{Frontmatter: v.s.inForce(o.Record.Frontmatter), Body: o.Record.Body}, library{v.s}, lint.Options{Operation: lint.Install, Origin: lint.Person})
 	var out contracts.List[contracts.Warning]
 	for _, other := range v.s.install.Presets[string(o.Record.Frontmatter.ID)].LocalConflicts {
 		out = append(out, contracts.Warning{Code: "local_conflict", Subject: string(other), Message: "declares a hard conflict with this preset; it counts here as if the preset declared it too"})
 	}
-	for _, w := range res.Warnings {
+	for _, w := range slices.Concat(lint.References(o.Record.Frontmatter, library{v.s}), o.advice()) {
 		out = append(out, contracts.Warning{Code: w.Rule, Subject: w.Field, Message: w.Message})
 	}
 	return out
+}
+
+// advice gives the warnings about an overlay's texts, which are looked at once.
+func (o *Overlay) advice() []fault.Detail {
+	o.advised.Do(func() {
+		o.advised.found = lint.Advice(lint.Candidate{Frontmatter: o.Record.Frontmatter, Body: o.Record.Body}, lint.Person)
+	})
+	return o.advised.found
 }
 
 func (s *State) find(id contracts.OverlayID, ifMatch string) (*Overlay, error) {

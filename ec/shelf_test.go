@@ -124,3 +124,38 @@ func TestMarksTellTextsApart(t *testing.T) {
 		t.Errorf("%d of 1000 words that are not in a text seem to be, want next to none", passed)
 	}
 }
+
+// R-SRC-14: what is worth knowing about an overlay follows the library and the overlay's
+// text; the text itself is looked at once, not for each answer.
+func TestWarningsAreFoundOnceAndFollowTheLibrary(t *testing.T) {
+	s := New(DefaultPolicy())
+	put := func(id contracts.OverlayID, body string, warns ...contracts.OverlayID) {
+		s.Apply(OverlayPut{Overlay: s.makeOverlay(contracts.OverlayTemplateFrontmatter{ID: id, Title: "T", LiveTokenTarget: 400, WarnsWith: warns}, body, body)})
+	}
+	codes := func() string {
+		var out []string
+		for _, w := range NewView(s).Warnings("own-a") {
+			out = append(out, w.Code)
+		}
+		return strings.Join(out, " ")
+	}
+	long := strings.Repeat("Say plainly what has changed and why. ", 30)
+	put("own-a", "You are a senior editor. "+long, "own-b")
+	first := testing.AllocsPerRun(1, func() {
+		s.overlays.Scan(func(_ string, o *Overlay) bool { o.advised = &advised{}; codes(); return false })
+	})
+	if got, want := codes(), "unknown_reference persona_opening"; got != want {
+		t.Errorf("warnings: got %s, want %s", got, want)
+	}
+	if again := testing.AllocsPerRun(10, func() { codes() }); again > first/5 {
+		t.Errorf("asked again the answer takes %.0f allocations, the first time %.0f: the text was looked at again", again, first)
+	}
+	put("own-b", "Other words.")
+	if got, want := codes(), "persona_opening"; got != want {
+		t.Errorf("when what it names is there: got %s, want %s", got, want)
+	}
+	put("own-a", "Plain words. "+long, "own-c")
+	if got, want := codes(), "unknown_reference"; got != want {
+		t.Errorf("with another text: got %s, want %s", got, want)
+	}
+}

@@ -1,10 +1,12 @@
 package ec
 
 import (
+	"sync"
 	"time"
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/evidence"
+	"github.com/elnor/promptlab/internal/fault"
 	"github.com/tidwall/btree"
 )
 
@@ -100,6 +102,13 @@ type Overlay struct {
 	FileHash string // sha256 of File: the ETag
 	found    string // what a search looks through
 	place    string // where lists show it
+	advised  *advised
+}
+
+// advised is what lint has to say of an overlay's texts, once somebody has asked.
+type advised struct {
+	sync.Once
+	found []fault.Detail
 }
 
 // Keys are EC's own secrets. They are part of the data: without them the same

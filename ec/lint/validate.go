@@ -78,9 +78,26 @@ func Validate(c Candidate, lib Library, o Options) Result {
 	v.identity()
 	v.class()
 	v.conflicts()
+	v.references()
 	v.limits()
 	v.texts()
 	return v.Result
+}
+
+// References gives the warnings of Validate that depend on the library.
+func References(fm contracts.OverlayTemplateFrontmatter, lib Library) []fault.Detail {
+	v := validation{c: Candidate{Frontmatter: fm}, lib: lib, id: fm.ID}
+	v.references()
+	return v.Warnings
+}
+
+// Advice gives the other warnings of Validate: those about the candidate's own
+// texts, which are the same for as long as these are.
+func Advice(c Candidate, o Origin) []fault.Detail {
+	v := validation{c: c, o: Options{Origin: o}, id: c.Frontmatter.ID}
+	v.limits()
+	v.texts()
+	return v.Warnings
 }
 
 type validation struct {
@@ -208,8 +225,7 @@ func PresetClass(id contracts.OverlayID) (contracts.OverlayArtifactClass, bool) 
 	}
 }
 
-// conflicts checks that hard conflicts stand on both sides (V7). Warnings may
-// stand on one: they are read as undirected.
+// conflicts checks that hard conflicts stand on both sides (V7).
 func (v *validation) conflicts() {
 	mine := v.c.Frontmatter.ConflictsWith
 	for i, other := range mine {
@@ -230,6 +246,11 @@ func (v *validation) conflicts() {
 		}
 		return true
 	})
+}
+
+// references looks at warnings, which may stand on one side: they are read as
+// undirected.
+func (v *validation) references() {
 	for i, other := range v.c.Frontmatter.WarnsWith {
 		if _, _, exists := v.lib.Frontmatter(other); !exists || other == v.id {
 			v.warn(fmt.Sprintf("frontmatter.warns_with[%d]", i), "unknown_reference", "names %s, which is not another overlay of the library", other)
