@@ -3,6 +3,7 @@ package ec_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,25 @@ func TestBootstrapLayers(t *testing.T) {
 			t.Errorf("both ids are to be named: %v", f)
 		}
 		l.refuses(ec.PutModeratorDefaults{Defaults: contracts.ModeratorDefaults{ModeratorID: "n", AppliesTo: "both", UpdatedBy: "user", OverlayIDs: contracts.List[contracts.OverlayID]{"spec-architect"}}}, fault.Invalid, "validation_failed")
+	})
+	t.Run("G-036 R-PIN-13 the widest pin in force is shown, and the next one when it goes", func(t *testing.T) {
+		k := chat("scopes")
+		for _, scope := range []contracts.OverlayPinScope{contracts.PinUntilOff, contracts.PinThread, contracts.PinWorkspace} {
+			l.Must(ec.PinOverlay{Key: k, OverlayID: "secure-code", Scope: scope})
+		}
+		for _, scope := range []contracts.OverlayPinScope{contracts.PinUntilOff, contracts.PinWorkspace, contracts.PinThread, ""} {
+			resp, _, err := l.View().Session(k, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(resp.SessionState.ActiveOverlays, func(a contracts.ActiveOverlay) bool { return a.OverlayID == "secure-code" })
+			if i < 0 || resp.SessionState.ActiveOverlays[i].RequestedScope != scope {
+				t.Fatalf("the widest is %q, got %+v", scope, resp.SessionState.ActiveOverlays)
+			}
+			if scope != "" {
+				l.Must(ec.UnpinOverlay{Key: k, OverlayID: "secure-code", Scope: scope})
+			}
+		}
 	})
 	t.Run("R-PIN-05 archived pins and defaults are left out with a warning", func(t *testing.T) {
 		l.Must(ec.ArchiveOverlay{OverlayID: "d-room"})

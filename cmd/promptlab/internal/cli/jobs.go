@@ -270,12 +270,15 @@ func (a *app) listJobs() *cobra.Command {
 					rows = append(rows, []string{string(j.JobID), j.ArtifactID, string(j.Status), phase, n, j.CreatedAt.String()})
 				}
 				s.Table([]string{"JOB", "ARTIFACT", "STATUS", "PHASE", "CANDIDATES", "CREATED"}, rows)
+				if list.Total > len(list.Items) {
+					s.Printf("%d of %d; the rest comes with a larger --limit, or without it.\n", len(list.Items), list.Total)
+				}
 			})
 		},
 	}
 	c.Flags().StringVar(&status, "status", "", "only jobs with this status")
 	c.Flags().StringVar(&artifact, "artifact-id", "", "only jobs of this artifact")
-	c.Flags().IntVar(&limit, "limit", 0, "at most so many")
+	c.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 is all")
 	return c
 }
 

@@ -166,6 +166,38 @@ func TestListsComeWhole(t *testing.T) {
 	}
 }
 
+// What waits for a decision is never cut off without a word.
+func TestJobsAndCandidatesComeWhole(t *testing.T) {
+	const total = 2300
+	asked := 0
+	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		var offset, limit int
+		_, _ = fmt.Sscan(r.URL.Query().Get("offset"), &offset)
+		_, _ = fmt.Sscan(r.URL.Query().Get("limit"), &limit)
+		jobs, candidates := contracts.PromptLabJobList{Total: total}, contracts.PromptCandidateList{Total: total}
+		for i := offset; i < min(offset+limit, total); i++ {
+			id := contracts.UUID(fmt.Sprint(i))
+			jobs.Items, candidates.Items = append(jobs.Items, contracts.PromptLabJob{JobID: id}), append(candidates.Items, contracts.PromptCandidate{CandidateID: id})
+		}
+		if strings.HasSuffix(r.URL.Path, "/jobs") {
+			_ = json.NewEncoder(w).Encode(jobs)
+		} else {
+			_ = json.NewEncoder(w).Encode(candidates)
+		}
+	})
+	for limit, want := range map[int]int{0: total, 10: 10, 1500: 1500, 5000: total} {
+		asked = 0
+		list, err := c.Jobs(t.Context(), "", "", limit)
+		if err != nil || len(list.Items) != want || list.Total != total || list.Items[want-1].JobID != contracts.UUID(fmt.Sprint(want-1)) || asked != (want+999)/1000 {
+			t.Errorf("at most %d jobs: got %d of %d by %d requests, %v; want %d", limit, len(list.Items), list.Total, asked, err, want)
+		}
+	}
+	if list, err := c.Candidates(t.Context(), ""); err != nil || len(list.Items) != total || list.Total != total {
+		t.Errorf("candidates: got %d of %d, %v; want all", len(list.Items), list.Total, err)
+	}
+}
+
 func TestSessionsComeInPages(t *testing.T) {
 	const total = 2300
 	asked := 0

@@ -208,16 +208,44 @@ func (c *Client) CreateJob(ctx context.Context, j JobText) (out contracts.Prompt
 	return out, err
 }
 
-// Jobs lists jobs, newest first; empty filters leave all in, limit 0 takes the server's.
+// Jobs lists jobs, newest first, page by page; empty filters leave all in, as does
+// limit 0.
 func (c *Client) Jobs(ctx context.Context, status, artifact string, limit int) (out contracts.PromptLabJobList, err error) {
 	q := url.Values{}
 	set(q, "status", status)
 	set(q, "artifact_id", artifact)
-	if limit > 0 {
-		q.Set("limit", strconv.Itoa(limit))
-	}
-	_, err = c.do(ctx, request{method: http.MethodGet, path: []string{"api", "prompt-lab", "jobs"}, query: q}, &out)
+	out.Items, out.Total, err = pages(limit, func(j contracts.PromptLabJob) contracts.UUID { return j.JobID }, q, func() ([]contracts.PromptLabJob, int, error) {
+		var page contracts.PromptLabJobList
+		_, err := c.do(ctx, request{method: http.MethodGet, path: []string{"api", "prompt-lab", "jobs"}, query: q}, &page)
+		return page.Items, page.Total, err
+	})
 	return out, err
+}
+
+// pages asks for pages until there are no more, or limit entries (0: all). A list
+// that grows in between shifts; what comes twice is taken once.
+func pages[T any, K comparable](limit int, key func(T) K, q url.Values, ask func() ([]T, int, error)) (out []T, total int, err error) {
+	seen := map[K]bool{}
+	for offset := 0; ; {
+		q.Set("limit", most)
+		if left := limit - len(out); limit > 0 && left < maxPage {
+			q.Set("limit", strconv.Itoa(left))
+		}
+		q.Set("offset", strconv.Itoa(offset))
+		page, all, err := ask()
+		if err != nil {
+			return out, all, err
+		}
+		for _, x := range page {
+			if k := key(x); !seen[k] {
+				seen[k] = true
+				out = append(out, x)
+			}
+		}
+		if offset += len(page); len(page) == 0 || offset >= all || limit > 0 && len(out) >= limit {
+			return out, all, nil
+		}
+	}
 }
 
 // Job gives one job.
@@ -232,11 +260,15 @@ func (c *Client) CancelJob(ctx context.Context, id string) (out contracts.Prompt
 	return out, err
 }
 
-// Candidates lists candidates, of one job if job is given.
+// Candidates lists candidates, of one job if job is given, page by page.
 func (c *Client) Candidates(ctx context.Context, job string) (out contracts.PromptCandidateList, err error) {
-	q := url.Values{"limit": {most}}
+	q := url.Values{}
 	set(q, "job_id", job)
-	_, err = c.do(ctx, request{method: http.MethodGet, path: []string{"api", "prompt-lab", "candidates"}, query: q}, &out)
+	out.Items, out.Total, err = pages(0, func(x contracts.PromptCandidate) contracts.UUID { return x.CandidateID }, q, func() ([]contracts.PromptCandidate, int, error) {
+		var page contracts.PromptCandidateList
+		_, err := c.do(ctx, request{method: http.MethodGet, path: []string{"api", "prompt-lab", "candidates"}, query: q}, &page)
+		return page.Items, page.Total, err
+	})
 	return out, err
 }
 
