@@ -13,6 +13,9 @@ import (
 	"github.com/elnor/promptlab/internal/fault"
 )
 
+// whyRemoved is said of a file that is not there any more.
+const whyRemoved = "the file was removed by hand; its text is kept: write the file again (promptlab overlays show ID), or archive the overlay"
+
 // rejectedSuffix names the file that says why the file beside it was not taken in.
 const rejectedSuffix = ".rejected.txt"
 
@@ -82,7 +85,7 @@ func (s *State) externalEdit(c Command, b ExternalEdit) (decision, error) {
 	case b.Blocked:
 		return s.refuseEdit(b, "a link, a folder or something else that is no plain file lies here; put a plain file in its place", here)
 	case b.Gone && here:
-		return s.refuseEdit(b, "the file was removed by hand; its text is kept: write the file again, or archive the overlay", true)
+		return s.refuseEdit(b, whyRemoved, true)
 	case b.Gone: // nothing of the library's was here
 		return s.editResolved(decision{receipt: Receipt{Subject: b.Path}}, b)
 	}

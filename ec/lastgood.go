@@ -45,7 +45,9 @@ func (l loader) noted(path string) (foundOverlay, error) {
 		return f, err
 	}
 	f.refused.kept = &kept
-	f.overlay, err = l.lastGood(id, kept)
+	if f.overlay, err = l.lastGood(id, kept); f.overlay != nil {
+		f.refused.why = whyRemoved
+	}
 	return f, err
 }
 
@@ -76,7 +78,7 @@ func (l loader) removed() error {
 			return err
 		}
 		if o != nil {
-			l.found(foundOverlay{overlay: o, at: overlayPath(o), refused: refused{why: "the file was removed by hand", kept: &kept}})
+			l.found(foundOverlay{overlay: o, at: overlayPath(o), refused: refused{why: whyRemoved, kept: &kept}})
 		}
 	}
 	return nil

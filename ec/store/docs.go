@@ -166,7 +166,14 @@ func (s *Store) there(j *job) error {
 		return err
 	}
 	if j.body != nil {
-		if err := errors.Join(s.ensureDir(path.Dir(j.path)), s.fs.SyncFile(j.path)); err != nil {
+		err := s.ensureDir(path.Dir(j.path))
+		if err == nil {
+			err = s.fs.SyncFile(j.path)
+		}
+		if gone(err) { // somebody took it away in this moment
+			return s.lookAgain(j)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -178,6 +185,9 @@ func (s *Store) putNew(j *job) error {
 	switch err := s.fs.Rename(j.temp, j.path); {
 	case errors.Is(err, fs.ErrExist): // somebody made it in this moment
 		return s.lookAgain(j)
+	case errors.Is(err, fs.ErrNotExist): // somebody took the folder away: it is written again
+		j.temp = ""
+		return nil
 	case err != nil:
 		return err
 	}

@@ -96,6 +96,81 @@ func TestRescanSeesEveryKindOfHandEditOnce(t *testing.T) {
 	}
 }
 
+// vanishing is a file system where a person is quick: what is about to be synced,
+// or to be given its name, is taken away first.
+type vanishing struct {
+	fsx.FS
+	dir          string
+	sync, rename string // the path that goes; empty: none
+}
+
+func (v *vanishing) SyncFile(p string) error {
+	if p == v.sync {
+		v.sync = ""
+		if err := os.Remove(filepath.Join(v.dir, p)); err != nil {
+			return err
+		}
+	}
+	return v.FS.SyncFile(p)
+}
+
+func (v *vanishing) Rename(from, to string) error {
+	if to == v.rename {
+		v.rename = ""
+		if err := os.RemoveAll(filepath.Join(v.dir, filepath.Dir(to))); err != nil {
+			return err
+		}
+	}
+	return v.FS.Rename(from, to)
+}
+
+// R-STO-07: a file that goes away at the worst moment is a hand edit like any
+// other; it never ends the store.
+func TestFileTakenAwayWhileItIsWritten(t *testing.T) {
+	dir := t.TempDir()
+	root, err := fsx.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &vanishing{FS: root, dir: dir}
+	var told []string
+	cfg := store.Config{FS: v}
+	tell(&told)(&cfg)
+	s, err := store.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, s, doc("templates/other.md", "x"))
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "templates/a.md", "theirs")
+	if err := s.Rescan(); err != nil {
+		t.Fatal(err)
+	}
+	s.Accept("templates/a.md", []byte("theirs"))
+	commit(t, s, doc("templates/a.md", "theirs")) // as when a hand edit is taken in
+	told, v.sync = nil, "templates/a.md"
+	if err := s.Flush(); err != nil {
+		t.Fatalf("a file that vanished before its sync ended the store: %v", err)
+	}
+	if diff := cmp.Diff([]string{"templates/a.md gone"}, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	s.Accept("templates/a.md", nil)
+	told, v.rename = nil, "templates/new.md"
+	commit(t, s, doc("templates/new.md", "ours"))
+	if err := errors.Join(s.Flush(), s.Flush(), s.Checkpoint()); err != nil {
+		t.Fatalf("a folder that vanished ended the store: %v", err)
+	}
+	if got := onDisk(t, dir, "templates/new.md"); got != "ours" {
+		t.Errorf("the folder is made again and the document is %q", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestEditBetweenLookAndRenameIsNotLost(t *testing.T) {
 	for name, c := range map[string]struct{ before, ours string }{
 		"replaced": {"before", "ours"}, "removed": {"before", ""}, "made": {"", "ours"},
