@@ -203,6 +203,19 @@ func TestRoomLayers(t *testing.T) {
 			t.Errorf("after a restart: %+v", now)
 		}
 	})
+	t.Run("R-ROM-09 an overlay of the room that lost to another one names it", func(t *testing.T) {
+		one, two := l.own("lost-one", 50, contracts.SurfaceRoom), l.own("lost-two", 50, contracts.SurfaceRoom)
+		l.start(roomOf("losing"))
+		for _, id := range []string{"lost-one", "lost-two"} {
+			l.Must(ec.ActivateOverlay{Key: roomOf("losing"), OverlayID: contracts.OverlayID(id), Source: contracts.FromManual, OverrideLimit: true})
+		}
+		two.Frontmatter.ConflictsWith = contracts.List[contracts.OverlayID]{one.Frontmatter.ID}
+		l.Must(ec.UpdateOverlay{OverlayID: "lost-two", Record: two, DeclareReciprocal: true})
+		st, err := l.View().RoomState(roomOf("losing"))
+		if got := layersOf(st.Overlays); err != nil || !strings.HasSuffix(got, "session_overlay:lost-one session_overlay:lost-two(hard_conflict:lost-one)") {
+			t.Errorf("the room: %q, %v", got, err)
+		}
+	})
 	t.Run("what a room may not be", func(t *testing.T) {
 		twice := contracts.RoomParticipant{ParticipantID: "ann"}
 		l.refuses(inRoom(twice, twice), fault.Invalid, "validation_failed")
