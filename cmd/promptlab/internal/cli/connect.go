@@ -83,3 +83,14 @@ func (a *app) absolute(path string) string {
 	}
 	return filepath.Join(a.WorkDir, path)
 }
+
+// serving makes the body of a command that talks to a server with the user's token.
+func (a *app) serving(do func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		cl, err := a.connect("user")
+		if err != nil {
+			return err
+		}
+		return do(c, args, cl)
+	}
+}

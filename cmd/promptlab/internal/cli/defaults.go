@@ -21,11 +21,7 @@ func (a *app) listDefaults() *cobra.Command {
 	var workspace string
 	c := &cobra.Command{
 		Use: "list", Short: "List what rooms, panels and tasks start with", Args: exactly(), Example: "  promptlab defaults list --workspace acme",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, _ []string, cl *client.Client) error {
 			list, err := cl.SurfaceDefaults(c.Context(), workspace)
 			if err != nil {
 				return err
@@ -41,7 +37,7 @@ func (a *app) listDefaults() *cobra.Command {
 				}
 				out.Table([]string{"WORKSPACE", "SURFACE", "ID", "OVERLAYS", "MODERATORS"}, rows)
 			})
-		},
+		}),
 	}
 	c.Flags().StringVar(&workspace, "workspace", "", "only this workspace's")
 	return c
@@ -53,11 +49,7 @@ func (a *app) setDefaults() *cobra.Command {
 	c := &cobra.Command{
 		Use: "set room|panel|task", Short: "Set what a room, panel or task starts with, in place of what was set", Args: exactly("room|panel|task"),
 		Example: "  promptlab defaults set room --workspace acme --id board --overlay legal-strict --moderator chair\n  promptlab defaults set task --overlay spec-implementation",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, args []string, cl *client.Client) error {
 			d, err := cl.PutSurfaceDefaults(c.Context(), client.SurfaceText{
 				WorkspaceID: workspace, SurfaceKind: contracts.SupportedSurface(args[0]), SurfaceID: id, OverlayIDs: overlayList(overlays), ModeratorIDs: append([]string{}, moderators...),
 			})
@@ -67,7 +59,7 @@ func (a *app) setDefaults() *cobra.Command {
 			return a.answer(d, func(out term.Screen) {
 				out.Printf("New sessions of the %s %s in workspace %s start with: %s\n", d.SurfaceKind, term.Line(orAll(d.SurfaceID)), term.Line(d.WorkspaceID), orNothing(joined(d.OverlayIDs)))
 			})
-		},
+		}),
 	}
 	c.Flags().StringVar(&workspace, "workspace", "default", "workspace of the surface")
 	c.Flags().StringVar(&id, "id", "", "the room, panel or task; without it all of the kind that have none of their own")
@@ -82,12 +74,9 @@ func (a *app) moderatorDefaults() *cobra.Command {
 	c := &cobra.Command{
 		Use: "moderator ID", Short: "Show what a moderator brings along, or set it", Args: exactly("ID"),
 		Example: "  promptlab defaults moderator chair\n  promptlab defaults moderator chair --overlay legal-strict --applies-to rooms",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, args []string, cl *client.Client) error {
 			var d contracts.ModeratorDefaults
+			var err error
 			if c.Flags().Changed("overlay") || c.Flags().Changed("applies-to") {
 				d, err = cl.PutModeratorDefaults(c.Context(), client.ModeratorText{ModeratorID: args[0], OverlayIDs: overlayList(overlays), AppliesTo: applies})
 			} else {
@@ -99,7 +88,7 @@ func (a *app) moderatorDefaults() *cobra.Command {
 			return a.answer(d, func(out term.Screen) {
 				out.Printf("%s brings along, to %s: %s\n", term.Line(d.ModeratorID), map[string]string{"both": "rooms and panels", "rooms": "rooms", "panels": "panels"}[d.AppliesTo], orNothing(joined(d.OverlayIDs)))
 			})
-		},
+		}),
 	}
 	c.Flags().StringSliceVar(&overlays, "overlay", nil, "an overlay to bring along; may be given several times; an empty one for none")
 	c.Flags().StringVar(&applies, "applies-to", "both", "rooms, panels or both")

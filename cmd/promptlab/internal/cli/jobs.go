@@ -247,11 +247,7 @@ func (a *app) listJobs() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List jobs, newest first", Args: exactly(),
 		Example: "  promptlab jobs list --status running",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, _ []string, cl *client.Client) error {
 			list, err := cl.Jobs(c.Context(), status, artifact, limit)
 			if err != nil {
 				return err
@@ -274,7 +270,7 @@ func (a *app) listJobs() *cobra.Command {
 					s.Printf("%d of %d; the rest comes with a larger --limit, or without it.\n", len(list.Items), list.Total)
 				}
 			})
-		},
+		}),
 	}
 	c.Flags().StringVar(&status, "status", "", "only jobs with this status")
 	c.Flags().StringVar(&artifact, "artifact-id", "", "only jobs of this artifact")
@@ -286,11 +282,7 @@ func (a *app) showJob() *cobra.Command {
 	return &cobra.Command{
 		Use: "show JOB", Short: "Show a job and its candidates", Args: exactly("JOB"), ValidArgsFunction: a.complete(jobIDs),
 		Example: "  promptlab jobs show 7d0c… --json",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, args []string, cl *client.Client) error {
 			job, err := cl.Job(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -302,7 +294,7 @@ func (a *app) showJob() *cobra.Command {
 				}
 			}
 			return a.answer(job, func(s term.Screen) { showJob(s, job, list.Items) })
-		},
+		}),
 	}
 }
 
@@ -310,11 +302,7 @@ func (a *app) watchJob() *cobra.Command {
 	return &cobra.Command{
 		Use: "watch JOB", Short: "Follow a job to its end (--json: one JSON document a line)", Args: exactly("JOB"), ValidArgsFunction: a.complete(jobIDs),
 		Example: "  promptlab jobs watch 7d0c…\n  promptlab jobs watch 7d0c… --json | jq .progress.best",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, args []string, cl *client.Client) error {
 			if !a.json {
 				job, err := a.follow(c.Context(), cl, args[0])
 				if err != nil {
@@ -344,7 +332,7 @@ func (a *app) watchJob() *cobra.Command {
 				return silent{Failed}
 			}
 			return nil
-		},
+		}),
 	}
 }
 
@@ -352,16 +340,12 @@ func (a *app) cancelJob() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel JOB", Short: "End a job that has not ended", Args: exactly("JOB"), ValidArgsFunction: a.complete(jobIDs),
 		Example: "  promptlab jobs cancel 7d0c…",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, args []string, cl *client.Client) error {
 			job, err := cl.CancelJob(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return a.answer(job, func(s term.Screen) { s.Printf("Job %s is %s.\n", job.JobID, job.Status) })
-		},
+		}),
 	}
 }

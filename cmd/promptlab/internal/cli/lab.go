@@ -45,11 +45,7 @@ func (a *app) datasets() *cobra.Command {
 	c.AddCommand(create, &cobra.Command{
 		Use: "list", Short: "List datasets and their versions", Args: exactly(),
 		Example: "  promptlab datasets list",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, _ []string, cl *client.Client) error {
 			list, err := cl.Datasets(c.Context())
 			if err != nil {
 				return err
@@ -65,7 +61,7 @@ func (a *app) datasets() *cobra.Command {
 				}
 				s.Table([]string{"DATASET", "ROWS", "DISTINCT", "CREATED"}, rows)
 			})
-		},
+		}),
 	}, a.showDataset())
 	return c
 }
@@ -74,11 +70,7 @@ func (a *app) showDataset() *cobra.Command {
 	return &cobra.Command{
 		Use: "show REF", Short: "Show a dataset with its rows", Args: exactly("REF"), ValidArgsFunction: a.complete(datasetRefs),
 		Example: "  promptlab datasets show ds:mine@1",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, args []string, cl *client.Client) error {
 			d, err := cl.Dataset(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -94,7 +86,7 @@ func (a *app) showDataset() *cobra.Command {
 				}
 				s.Table([]string{"EXAMPLE", "SLICE", "INPUT", "EXPECTED"}, rows)
 			})
-		},
+		}),
 	}
 }
 
@@ -104,11 +96,7 @@ func (a *app) candidates() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "List candidates, newest and best first", Args: exactly(),
 		Example: "  promptlab candidates list --job 7d0c…",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, _ []string, cl *client.Client) error {
 			list, err := cl.Candidates(c.Context(), job)
 			if err != nil {
 				return err
@@ -120,7 +108,7 @@ func (a *app) candidates() *cobra.Command {
 				}
 				showCandidates(s, list.Items)
 			})
-		},
+		}),
 	}
 	list.Flags().StringVar(&job, "job", "", "only candidates of this job")
 	_ = list.RegisterFlagCompletionFunc("job", a.complete(jobIDs)) // only fails for unknown flags
@@ -128,11 +116,7 @@ func (a *app) candidates() *cobra.Command {
 	show := &cobra.Command{
 		Use: "show CANDIDATE", Short: "Show a candidate, what is known about it, and what it changes", Args: exactly("CANDIDATE"), ValidArgsFunction: a.complete(candidateIDs),
 		Example: "  promptlab candidates show 51be… --diff",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, args []string, cl *client.Client) error {
 			d, err := cl.Candidate(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -145,7 +129,7 @@ func (a *app) candidates() *cobra.Command {
 				doc.Diff = pieces(d.SourceText, d.Candidate.CandidateText)
 			}
 			return a.answer(doc, func(s term.Screen) { showCandidate(s, d, diff) })
-		},
+		}),
 	}
 	show.Flags().BoolVar(&diff, "diff", false, "show the text as a word difference to the current one")
 	c.AddCommand(list, show)
@@ -180,11 +164,7 @@ func (a *app) status() *cobra.Command {
 	return a.talks(&cobra.Command{
 		Use: "status", Short: "What the running server says about itself", Args: exactly(),
 		Example: "  promptlab status --json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, _ []string, cl *client.Client) error {
 			st, err := cl.Status(c.Context())
 			if err != nil {
 				return err
@@ -210,6 +190,6 @@ func (a *app) status() *cobra.Command {
 					s.Printf("%s %s: %s\n", s.Paint(term.Yellow, "note:"), term.Line(w.Subject), term.Line(w.Message))
 				}
 			})
-		},
+		}),
 	})
 }

@@ -85,11 +85,7 @@ func (a *app) showOverlay() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show an overlay as its file", Args: exactly("ID"), ValidArgsFunction: a.complete(overlayIDs),
 		Example: "  promptlab overlays show guided-verification > mine.md",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, args []string, cl *client.Client) error {
 			o, _, err := cl.Overlay(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -102,7 +98,7 @@ func (a *app) showOverlay() *cobra.Command {
 				}
 				s.Printf("%s", text)
 			})
-		},
+		}),
 	}
 }
 
@@ -144,11 +140,7 @@ func (a *app) moveOverlay(verb, short string, move func(*client.Client, context.
 	return &cobra.Command{
 		Use: verb + " ID", Short: short, Args: exactly("ID"), ValidArgsFunction: a.complete(overlayIDs),
 		Example: "  promptlab overlays " + verb + " my-overlay",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, args []string, cl *client.Client) error {
 			now, etag, err := cl.Overlay(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -159,7 +151,7 @@ func (a *app) moveOverlay(verb, short string, move func(*client.Client, context.
 				return err
 			}
 			return a.saved(o, verb+"d")
-		},
+		}),
 	}
 }
 
@@ -201,11 +193,7 @@ func (a *app) presets() *cobra.Command {
 	c.AddCommand(&cobra.Command{
 		Use: "install", Short: "Install or renew the preset pack; edited and archived ones are left alone", Args: exactly(),
 		Example: "  promptlab presets install",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, _ []string, cl *client.Client) error {
 			r, err := cl.InstallPresets(c.Context())
 			if err != nil {
 				return err
@@ -216,7 +204,7 @@ func (a *app) presets() *cobra.Command {
 					s.Printf("  left alone: %s (edited or archived)\n", term.Line(string(id)))
 				}
 			})
-		},
+		}),
 	}, &cobra.Command{
 		Use: "list", Short: "List installed presets, hidden and archived ones too", Args: exactly(),
 		Example: "  promptlab presets list --json",

@@ -41,26 +41,14 @@ func (a *app) rooms() *cobra.Command {
 func (a *app) inRoom(workspace *string, do func(c *cobra.Command, args []string, cl *client.Client, key contracts.OverlaySessionKey) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		f := sessionFlags{workspace: *workspace, surface: string(contracts.SurfaceRoom), id: args[0]}
-		key, err := f.session(c)
-		if err != nil {
-			return err
-		}
-		cl, err := a.connect("user")
-		if err != nil {
-			return err
-		}
-		return do(c, args, cl, key)
+		return a.onSession(&f, do)(c, args)
 	}
 }
 
 func (a *app) listRooms(workspace *string) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the rooms that something is set up for", Args: exactly(), Example: "  promptlab rooms list\n  promptlab rooms list --workspace acme",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, _ []string, cl *client.Client) error {
 			only := ""
 			if c.Flags().Changed("workspace") {
 				only = *workspace
@@ -84,7 +72,7 @@ func (a *app) listRooms(workspace *string) *cobra.Command {
 				}
 				out.Table([]string{"WORKSPACE", "ROOM", "PARTICIPANTS", "ROLE PROMPT"}, rows)
 			})
-		},
+		}),
 	}
 }
 

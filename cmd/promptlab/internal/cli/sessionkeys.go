@@ -15,31 +15,23 @@ func (a *app) sessionKeys(f *sessionFlags) *cobra.Command {
 	c := &cobra.Command{Use: "key", Short: "Keys by which a program's chat turns belong to one session", Aliases: []string{"keys"}}
 	c.AddCommand(a.createSessionKey(f), &cobra.Command{
 		Use: "list", Short: "List the keys in force", Args: exactly(), Example: "  promptlab sessions key list",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, _ []string, cl *client.Client) error {
 			list, err := cl.SessionKeys(c.Context())
 			if err != nil {
 				return err
 			}
 			return a.answer(list, func(out term.Screen) { writeSessionKeys(out, list) })
-		},
+		}),
 	}, &cobra.Command{
 		Use: "revoke ID", Short: "Make a key worthless", Args: exactly("ID"), ValidArgsFunction: a.complete(sessionKeyIDs),
 		Example: "  promptlab sessions key revoke 01890a5d-ac96-774b-bcce-b302099a8057",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, args []string, cl *client.Client) error {
 			r, err := cl.RevokeSessionKey(c.Context(), args[0])
 			if err != nil {
 				return hint(err, "see which are in force: promptlab sessions key list")
 			}
 			return a.answer(r, func(out term.Screen) { out.Printf("%s is worthless now.\n", term.Line(string(r.KeyID))) })
-		},
+		}),
 	})
 	return c
 }
