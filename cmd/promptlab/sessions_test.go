@@ -102,6 +102,7 @@ func history(core *ectest.Env) {
 		core.Must(ec.RecordTruth{Truth: contracts.OverlayRuntimeTruthSummary{
 			SessionKey: key, Revision: revision, TurnID: id, RequestedOverlayIDs: append(append(contracts.List[contracts.OverlayID]{}, applied...), dropped...),
 			AppliedOverlayIDs: applied, DroppedOverlayIDs: dropped, DropReasonsByOverlay: why, PacketHash: contracts.Hash(id), TotalOverlayTokens: 7 * len(applied), Model: "m-1",
+			BodyHashByOverlay: contracts.Map[string]{"o-b": contracts.Hash("an earlier text")},
 		}})
 	}
 	core.Must(ec.ActivateOverlay{Key: key, OverlayID: "o-a", Source: contracts.FromManual})

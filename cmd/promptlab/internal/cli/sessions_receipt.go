@@ -89,7 +89,7 @@ func reasonOf(why contracts.OverlayDropReason) string {
 	switch why {
 	case contracts.DropHardBudget:
 		return "the overlays together would have passed their budget"
-	case contracts.DropArchived:
+	case contracts.DropArchived, "overlay_archived":
 		return "it had been archived"
 	case contracts.DropConflict:
 		return "it and another one that was on exclude each other"
@@ -99,6 +99,10 @@ func reasonOf(why contracts.OverlayDropReason) string {
 		return "the overlays could not be had when the turn was composed"
 	case contracts.DropSeam:
 		return "the side that composes the prompt left it out"
+	case "overlay_limit":
+		return "three live overlays were on already"
+	case "unknown_overlay":
+		return "it is not in the library"
 	default:
 		return "a reason of a later version"
 	}

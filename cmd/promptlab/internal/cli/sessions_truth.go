@@ -76,6 +76,7 @@ type moment struct {
 	Tokens     int                                        `json:"tokens"`
 	In         contracts.List[contracts.OverlayID]        `json:"in"`
 	Out        contracts.Map[contracts.OverlayDropReason] `json:"out"`
+	Texts      contracts.Map[string]                      `json:"body_hash_by_overlay"` // as far as they are known
 }
 
 // sessionDiff says what differs between two moments of a session.
@@ -84,6 +85,7 @@ type sessionDiff struct {
 	To         moment                              `json:"to"`
 	Added      contracts.List[contracts.OverlayID] `json:"added"`
 	Removed    contracts.List[contracts.OverlayID] `json:"removed"`
+	Changed    contracts.List[contracts.OverlayID] `json:"changed"` // in both, with another text
 	SamePacket bool                                `json:"same_packet"`
 }
 
@@ -125,7 +127,7 @@ func reported(list []contracts.OverlayRuntimeTruthSummary, name string) (moment,
 		if t.AppliedPacketHash != "" {
 			hash = t.AppliedPacketHash
 		}
-		return moment{Name: name, Revision: t.Revision, PacketHash: hash, Tokens: t.TotalOverlayTokens, In: t.AppliedOverlayIDs, Out: t.DropReasonsByOverlay}, nil
+		return moment{Name: name, Revision: t.Revision, PacketHash: hash, Tokens: t.TotalOverlayTokens, In: t.AppliedOverlayIDs, Out: t.DropReasonsByOverlay, Texts: t.BodyHashByOverlay}, nil
 	}
 	var kept []string
 	for _, t := range list {
@@ -140,8 +142,11 @@ func reported(list []contracts.OverlayRuntimeTruthSummary, name string) (moment,
 // coming gives what the next turn will be composed with.
 func coming(ctx context.Context, cl *client.Client, key contracts.OverlaySessionKey) (moment, error) {
 	e, err := cl.ExplainSession(ctx, key)
-	out := moment{Name: "next", Revision: e.Revision, PacketHash: e.PacketHash, Tokens: e.TotalTokens, Out: contracts.Map[contracts.OverlayDropReason]{}}
+	out := moment{Name: "next", Revision: e.Revision, PacketHash: e.PacketHash, Tokens: e.TotalTokens, Out: contracts.Map[contracts.OverlayDropReason]{}, Texts: contracts.Map[string]{}}
 	for _, x := range e.Items {
+		if x.BodyHash != "" {
+			out.Texts[string(x.OverlayID)] = x.BodyHash
+		}
 		if x.In {
 			out.In = append(out.In, x.OverlayID)
 		} else {
@@ -156,6 +161,8 @@ func compare(from, to moment) sessionDiff {
 	for _, id := range to.In {
 		if !slices.Contains(from.In, id) {
 			d.Added = append(d.Added, id)
+		} else if a, b := from.Texts[string(id)], to.Texts[string(id)]; a != "" && b != "" && a != b {
+			d.Changed = append(d.Changed, id)
 		}
 	}
 	for _, id := range from.In {
@@ -168,20 +175,24 @@ func compare(from, to moment) sessionDiff {
 
 func writeDiff(out term.Screen, d sessionDiff) {
 	for _, id := range d.Removed {
-		why := "turned off"
+		why := "it was turned off"
 		if code, dropped := d.To.Out[string(id)]; dropped {
-			why = string(code)
+			why = string(code) + ": " + reasonOf(code)
 		}
-		out.Printf("%s (%s)\n", out.Paint(term.Red, "- "+term.Line(string(id))), term.Line(why))
+		out.Printf("%s is out now (%s)\n", out.Paint(term.Red, "- "+term.Line(string(id))), term.Line(why))
 	}
 	for _, id := range d.Added {
-		why := ""
+		why := "it was turned on"
 		if code, dropped := d.From.Out[string(id)]; dropped {
-			why = " (was out: " + term.Line(string(code)) + ")"
+			why = "it was out before, " + string(code) + ": " + reasonOf(code)
 		}
-		out.Printf("%s%s\n", out.Paint(term.Green, "+ "+term.Line(string(id))), why)
+		out.Printf("%s is in now (%s)\n", out.Paint(term.Green, "+ "+term.Line(string(id))), term.Line(why))
 	}
-	same := len(d.Added)+len(d.Removed) == 0
+	for _, id := range d.Changed {
+		from, to := d.From.Texts[string(id)], d.To.Texts[string(id)]
+		out.Printf("%s has another text (%s, before %s)\n", out.Paint(term.Yellow, "~ "+term.Line(string(id))), to[:min(12, len(to))], from[:min(12, len(from))])
+	}
+	same := len(d.Added)+len(d.Removed)+len(d.Changed) == 0
 	switch {
 	case d.SamePacket:
 		out.Printf("The prompt text of the overlays is the same.\n")
