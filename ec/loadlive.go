@@ -66,7 +66,7 @@ func (l loader) sessions() error {
 	}); err != nil {
 		return err
 	}
-	holders.into(&l.s.holders)
+	holders.into(l.s.holders)
 	return many(receipts, l.truth, func(_ string, v *Truth) error { l.s.Apply(TruthPut{Truth: v}); return nil })
 }
 
@@ -115,10 +115,10 @@ func (h holding) add(file string, subjects []contracts.OverlayID) {
 	}
 }
 
-func (h holding) into(index *btree.Map[string, struct{}]) {
+func (h holding) into(index *btree.BTreeG[holder]) {
 	for _, id := range slices.Sorted(maps.Keys(h)) {
 		for _, file := range h[id] { // sessions come in the order of their files
-			index.Load(holderKey(id, file), struct{}{})
+			index.Load(holder{id, file})
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/elnor/promptlab/contracts"
@@ -40,6 +41,9 @@ func (l loader) recall() recalls {
 	for p, short := range r.Recall(RecallFormat(l.build)) {
 		switch {
 		case strings.HasPrefix(p, dirSessions):
+			if len(out.sessions) == cap(out.sessions) {
+				out.sessions = slices.Grow(out.sessions, max(1<<10, len(out.sessions))) // doubled: there are very many
+			}
 			out.sessions = append(out.sessions, recalledDoc{p, short})
 		case OverlayFile(p):
 			out.overlays[p] = short

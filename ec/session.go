@@ -8,6 +8,7 @@ import (
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/internal/fault"
+	"github.com/tidwall/btree"
 )
 
 // Session is one session's document: its public state and what is kept beside it.
@@ -218,13 +219,27 @@ func (x *Session) subjects() []contracts.OverlayID {
 	return out
 }
 
-func holderKey(id contracts.OverlayID, file string) string { return string(id) + "\x00" + file }
+// holder says that an overlay concerns a session. The texts are those of others:
+// there are several of it for each session.
+type holder struct {
+	overlay contracts.OverlayID
+	file    string
+}
+
+func newHolders() *btree.BTreeG[holder] {
+	return btree.NewBTreeGOptions(func(a, b holder) bool {
+		if a.overlay != b.overlay {
+			return a.overlay < b.overlay
+		}
+		return a.file < b.file
+	}, btree.Options{NoLocks: true}) // by its owner, as all of the state
+}
 
 func (s *State) applySession(x *Session) {
 	s.forgetSession(x.file)
 	s.sessions.Set(x.file, x.store())
 	for _, id := range x.subjects() {
-		s.holders.Set(holderKey(id, x.file), struct{}{})
+		s.holders.Set(holder{id, x.file})
 	}
 }
 
@@ -234,20 +249,18 @@ func (s *State) forgetSession(file string) {
 		return
 	}
 	for _, id := range old.session().subjects() {
-		s.holders.Delete(holderKey(id, file))
+		s.holders.Delete(holder{id, file})
 	}
 }
 
 // holding lists the sessions that an overlay concerns.
 func (s *State) holding(id contracts.OverlayID) []string {
 	var out []string
-	prefix := holderKey(id, "")
-	s.holders.Ascend(prefix, func(k string, _ struct{}) bool {
-		file, ok := strings.CutPrefix(k, prefix)
-		if ok {
-			out = append(out, file)
+	s.holders.Ascend(holder{overlay: id}, func(h holder) bool {
+		if h.overlay == id {
+			out = append(out, h.file)
 		}
-		return ok
+		return h.overlay == id
 	})
 	return out
 }

@@ -41,7 +41,7 @@ type State struct {
 	auditHash    string                     // of the last audit line
 	policy       Policy
 	sessions     btree.Map[string, *stored]                       // by file name
-	holders      btree.Map[string, struct{}]                      // by holderKey: which sessions an overlay concerns
+	holders      *btree.BTreeG[holder]                            // which sessions an overlay concerns
 	pins         btree.Map[string, *contracts.PinnedOverlayStore] // by pinKey
 	defaults     Defaults
 	rooms        btree.Map[string, *contracts.Room] // by the file name of the room's session
@@ -79,7 +79,7 @@ func (s *State) Copy() *State {
 	c.receipts = *s.receipts.Copy()
 	c.receiptOrder = *s.receiptOrder.Copy()
 	c.sessions = *s.sessions.Copy()
-	c.holders = *s.holders.Copy()
+	c.holders = s.holders.Copy()
 	c.pins = *s.pins.Copy()
 	c.rooms = *s.rooms.Copy()
 	c.truths = *s.truths.Copy()
@@ -153,7 +153,7 @@ func New(p Policy) *State {
 	if p.Rooms == nil {
 		p.Rooms = LocalRooms{}
 	}
-	return &State{policy: p, install: InstallState{SchemaVersion: 1}, defaults: Defaults{SchemaVersion: 1}}
+	return &State{holders: newHolders(), policy: p, install: InstallState{SchemaVersion: 1}, defaults: Defaults{SchemaVersion: 1}}
 }
 
 // Archived says whether the overlay is out of use.

@@ -32,13 +32,27 @@ const (
 	recallBlock = 1 << 20 // bytes of the file that are kept in one piece
 )
 
-// recalled is one entry of the recall file.
+// recalled is one entry of the recall file. There are very many at once, so that
+// it is looked into when something of it is wanted.
 type recalled struct {
-	path  string
-	stamp fsx.Stamp
-	hash  [32]byte // of the text
-	short []byte
+	path string
+	rest []byte // stamp, hash of the text, short form
 }
+
+const (
+	stampSize = 4 * 8
+	hashEnd   = stampSize + sha256.Size
+)
+
+func (r recalled) stamp() fsx.Stamp {
+	b, le := r.rest, binary.LittleEndian
+	return fsx.Stamp{
+		Size: int64(le.Uint64(b)), Modified: int64(le.Uint64(b[8:])), Changed: int64(le.Uint64(b[16:])), Inode: le.Uint64(b[24:]), //nolint:gosec // bits
+	}
+}
+
+func (r recalled) hash() []byte  { return r.rest[stampSize:hashEnd] }
+func (r recalled) short() []byte { return r.rest[hashEnd:] }
 
 // errRecall says that a recall file is not one that we can go by.
 var errRecall = errors.New("it is of another format, or damaged")
@@ -67,7 +81,7 @@ func (s *Store) Recall(format string) iter.Seq2[string, []byte] {
 	}
 	return func(yield func(string, []byte) bool) {
 		for _, r := range all {
-			if !yield(r.path, r.short) {
+			if !yield(r.path, r.short()) {
 				return
 			}
 		}
@@ -88,11 +102,14 @@ func (s *Store) takeRecalled(all []recalled) ([]recalled, error) {
 	if err != nil {
 		return nil, err
 	}
-	hashes := make([]byte, 0, 2*sha256.Size*len(all)) // all in one piece: there are very many
+	var hashes strings.Builder // all in one piece: there are very many
+	hashes.Grow(2 * sha256.Size * len(all))
 	for _, r := range all {
-		hashes = hex.AppendEncode(hashes, r.hash[:])
+		var digits [2 * sha256.Size]byte
+		hex.Encode(digits[:], r.hash())
+		hashes.Write(digits[:])
 	}
-	known, docs := string(hashes), make([]doc, len(all))
+	known, docs := hashes.String(), make([]doc, len(all))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	grown := make(map[string]*doc, len(s.docs)+len(all))
@@ -109,8 +126,8 @@ func (s *Store) takeRecalled(all []recalled) ([]recalled, error) {
 			if d.pending || d.foreign || d.known != hash {
 				continue
 			}
-		case stamps[i] == r.stamp && r.stamp != (fsx.Stamp{}) || s.hook.Bugs.StampsIgnored:
-			docs[i] = doc{known: hash, stamp: r.stamp}
+		case stamps[i] == r.stamp() && stamps[i] != (fsx.Stamp{}) || s.hook.Bugs.StampsIgnored:
+			docs[i] = doc{known: hash, stamp: r.stamp()}
 			s.docs[r.path] = &docs[i]
 		default:
 			continue
@@ -151,7 +168,7 @@ func (s *Store) readRecall(format string) ([]recalled, error) {
 		return nil, errRecall
 	}
 	crc := crc32.Checksum(head, castagnoli)
-	var out []recalled
+	out := make([]recalled, 0, entriesOf(f))
 	for {
 		frame, ok := r.next(8)
 		if !ok {
@@ -203,19 +220,23 @@ func (b *blocks) next(n int) ([]byte, bool) {
 	return out, true
 }
 
-// parseRecalled reads what follows a frame; short is a part of b.
+// entriesOf guesses how many entries a recall file has: rather too many.
+func entriesOf(f any) int64 {
+	if k, ok := f.(interface{ Size() int64 }); ok {
+		return min(k.Size()/512, 1<<20)
+	}
+	return 0
+}
+
+// parseRecalled reads what follows a frame. The short form is a part of b.
 func parseRecalled(b []byte) (e recalled, ok bool) {
-	const fixed = 4*8 + 32
-	le := binary.LittleEndian
-	if len(b) < 2 || len(b) < 2+int(le.Uint16(b))+fixed {
+	const lengthSize = 2
+	if len(b) < lengthSize {
 		return e, false
 	}
-	n := 2 + int(le.Uint16(b))
-	e.path, b = string(b[2:n]), b[n:]
-	e.stamp = fsx.Stamp{
-		Size: int64(le.Uint64(b)), Modified: int64(le.Uint64(b[8:])), Changed: int64(le.Uint64(b[16:])), Inode: le.Uint64(b[24:]), //nolint:gosec // bits
+	n := lengthSize + int(binary.LittleEndian.Uint16(b))
+	if len(b) < n+hashEnd {
+		return e, false
 	}
-	copy(e.hash[:], b[32:])
-	e.short = b[fixed:]
-	return e, true
+	return recalled{string(b[lengthSize:n]), b[n:]}, true
 }

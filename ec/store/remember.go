@@ -2,6 +2,7 @@ package store
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -84,15 +85,23 @@ func (s *Store) writeRecall(head []byte, docs iter.Seq2[string, []byte], short f
 	return f.Close()
 }
 
+// keepable is what the recall file is to hold of a document.
+type keepable struct {
+	path  string
+	stamp fsx.Stamp
+	hash  [sha256.Size]byte
+	short []byte
+}
+
 // toRecall makes the entry of a document; false when there can be none now.
-func (s *Store) toRecall(p string, made []byte, short func(string, []byte) ([]byte, error), again *int) (recalled, bool) {
+func (s *Store) toRecall(p string, made []byte, short func(string, []byte) ([]byte, error), again *int) (keepable, bool) {
 	var d doc
 	s.mu.Lock()
 	if k := s.docs[p]; k != nil {
 		d = *k
 	}
 	s.mu.Unlock()
-	e := recalled{path: p, stamp: d.stamp, short: made}
+	e := keepable{path: p, stamp: d.stamp, short: made}
 	if n, err := hex.Decode(e.hash[:], []byte(d.known)); err != nil || n != len(e.hash) || d.pending || d.foreign {
 		return e, false
 	}
@@ -113,7 +122,7 @@ func (s *Store) toRecall(p string, made []byte, short func(string, []byte) ([]by
 }
 
 // appendRecalled appends an entry with its frame: length and checksum.
-func appendRecalled(b []byte, e recalled) []byte {
+func appendRecalled(b []byte, e keepable) []byte {
 	start := len(b)
 	b = append(b, make([]byte, 8)...)
 	le := binary.LittleEndian

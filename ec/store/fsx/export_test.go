@@ -44,3 +44,6 @@ func StampsAt(r *Root, names []string, now time.Time) ([]Stamp, error) {
 	out := make([]Stamp, len(names))
 	return out, stamps(int(r.dir.Fd()), names, out, now)
 }
+
+// Records reads what the kernel would have told of a folder.
+func Records(r *Root, b []byte) ([]Entry, error) { return records(int(r.dir.Fd()), b, nil) }

@@ -141,10 +141,11 @@ func ReadAll(r io.Reader, limit int64) ([]byte, error) {
 	}
 	if limit >= 0 {
 		r, size = io.LimitReader(r, limit), min(size, limit)
+	} else {
+		size = min(size, 1<<20) // a giant length is not believed
 	}
-	// Room for one byte more, so that the end is seen without growing. A length is
-	// only a hint, and a giant one is not believed.
-	b := make([]byte, 0, min(size, 1<<20)+1)
+	// Room for one byte more, so that the end is seen without growing.
+	b := make([]byte, 0, size+1)
 	for {
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -80,13 +78,18 @@ func (r *Root) Close() error {
 	return errors.Join(r.dir.Close(), r.root.Close())
 }
 
+// folder opens a folder. Nothing else is opened: a pipe would wait for somebody.
+func (r *Root) folder(name string) (*os.File, error) {
+	return r.root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY, 0)
+}
+
 // parent opens the folder of name. os.Root walks there, so that no link leads
 // out; the last segment is then used below it without following links.
 func (r *Root) parent(op, name string) (*os.File, string, error) {
 	if err := Check(name); err != nil {
 		return nil, "", fmt.Errorf("%s: path %w", op, err)
 	}
-	d, err := r.root.Open(path.Dir(name))
+	d, err := r.folder(path.Dir(name))
 	if err != nil {
 		return nil, "", r.explain(op, path.Dir(name), err)
 	}
@@ -194,37 +197,6 @@ func (r *Root) Stat(name string) (Entry, error) {
 	return Entry{Name: path.Base(name), Dir: fi.IsDir(), Regular: fi.Mode().IsRegular(), Size: fi.Size()}, nil
 }
 
-// List gives the names in one folder, sorted.
-func (r *Root) List(dir string) ([]Entry, error) {
-	d, err := r.root.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close() //nolint:errcheck // nothing was written
-	names, err := names(d)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Entry, 0, len(names))
-	for _, n := range names {
-		out = append(out, Entry{Name: n.Name(), Dir: n.IsDir(), Regular: n.Type().IsRegular()})
-	}
-	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
-	return out, nil
-}
-
-// names reads a folder by a handle of its own: of one that os.Root opened, os
-// looks at every single file, although the folder says what each of them is.
-func names(d *os.File) ([]os.DirEntry, error) {
-	fd, err := unix.FcntlInt(d.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, wrap("list", d.Name(), err)
-	}
-	own := os.NewFile(uintptr(fd), d.Name())
-	defer own.Close() //nolint:errcheck // nothing was written
-	return own.ReadDir(-1)
-}
-
 func (r *Root) renameat2(op, from, to string, flags uint) error {
 	if err := sameDir(from, to); err != nil {
 		return err
@@ -308,7 +280,7 @@ func (r *Root) SyncFile(name string) error {
 
 // SyncDir makes the names in a folder durable.
 func (r *Root) SyncDir(dir string) error {
-	d, err := r.root.Open(dir)
+	d, err := r.folder(dir)
 	if err != nil {
 		return err
 	}

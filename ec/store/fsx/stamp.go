@@ -36,7 +36,7 @@ func StampOf(r any) Stamp {
 // Stamps gives the stamps of the names in one folder: of a regular file its own,
 // of everything else and of what goes away meanwhile the zero stamp.
 func (r *Root) Stamps(dir string, names []string) ([]Stamp, error) {
-	d, err := r.root.Open(dir)
+	d, err := r.folder(dir)
 	if err != nil {
 		return nil, r.explain("stamps", dir, err)
 	}
