@@ -126,7 +126,7 @@ func (v *View) Explain(key contracts.OverlaySessionKey) (contracts.OverlayExplan
 		item := contracts.OverlayExplanation{OverlayID: id, Source: a.Source, PinScopes: v.s.scopesOf(a, x.SessionKey.WorkspaceID), BodyHash: a.OverlayBodyHash, Code: "active"}
 		why, dropped := p.Dropped[string(id)]
 		if item.In = !dropped; item.In {
-			item.Sentence = fmt.Sprintf("%s is in: %s, rank %d.", id, becauseOf(a), a.PriorityRank)
+			item.Sentence = fmt.Sprintf("%s is in: %s%s, rank %d.", id, becauseOf(a), pinnedToo(a, item.PinScopes), a.PriorityRank)
 		} else {
 			item.Code = string(why)
 			item.Sentence = fmt.Sprintf("%s is out: %s.", id, v.s.outBecause(x, a))
@@ -155,6 +155,22 @@ func (v *View) Explain(key contracts.OverlaySessionKey) (contracts.OverlayExplan
 		}
 	}
 	return out, nil
+}
+
+// pinnedToo names the pins in force beside the reason why an overlay is in.
+func pinnedToo(a contracts.ActiveOverlay, scopes []contracts.OverlayPinScope) string {
+	var out string
+	for _, scope := range scopes {
+		switch {
+		case scope == contracts.PinThread:
+			out += ", pinned here"
+		case scope == contracts.PinWorkspace && a.Source != contracts.FromWorkspacePin:
+			out += ", pinned in the workspace"
+		case scope == contracts.PinUntilOff && a.Source != contracts.FromGlobalPin:
+			out += ", pinned everywhere"
+		}
+	}
+	return out
 }
 
 func becauseOf(a contracts.ActiveOverlay) string {

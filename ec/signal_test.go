@@ -216,6 +216,25 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// The scopes of an overlay's pins are part of why it is in, each one once.
+func TestExplainNamesPins(t *testing.T) {
+	l := newLive(t)
+	k := chat("pins")
+	for _, scope := range []contracts.OverlayPinScope{contracts.PinThread, contracts.PinWorkspace, contracts.PinUntilOff} {
+		l.Must(ec.PinOverlay{Key: k, OverlayID: "secure-code", Scope: scope})
+	}
+	l.start(chat("later"))
+	for at, want := range map[string]string{
+		"pins":  "secure-code is in: turned on by person, pinned here, pinned in the workspace, pinned everywhere, rank 10.",
+		"later": "secure-code is in: pinned in the workspace, pinned everywhere, rank 10.",
+	} {
+		got, err := l.View().Explain(chat(at))
+		if err != nil || len(got.Items) != 1 || got.Items[0].Sentence != want {
+			t.Errorf("R-PIN-01 %s: %+v, %v; want %q", at, got.Items, err, want)
+		}
+	}
+}
+
 // Item 5 of what must hold: every preset alone on every surface.
 func TestEveryPresetOnEverySurface(t *testing.T) {
 	l := newLive(t)
