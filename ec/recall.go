@@ -144,19 +144,21 @@ func recalledSession(r recalledDoc) (f foundSession, ok bool) {
 // order, and the short form of each that has not changed since the start.
 func (v *View) Sleepers() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		for _, archived := range []bool{true, false} { // the order of their folders
-			more := true
+		more := true
+		overlays := func(archived bool) {
 			v.s.overlays.Scan(func(_ string, o *Overlay) bool {
 				if o.Archived() == archived {
-					more = yield(overlayPath(o), o.pack())
+					more = more && yield(overlayPath(o), o.pack())
 				}
 				return more
 			})
-			if !more {
-				return
-			}
 		}
-		v.s.sessions.Scan(func(file string, h *stored) bool { return yield(dirSessions+file+".json", h.packed) })
+		overlays(true) // the folders in their order
+		v.s.sessions.Scan(func(file string, h *stored) bool {
+			more = more && yield(dirSessions+file+".json", h.packed)
+			return more
+		})
+		overlays(false)
 	}
 }
 

@@ -179,3 +179,33 @@ func TestAShortFormKeepsNoOldLabels(t *testing.T) {
 		t.Errorf("R-CLS-05: metadata of an older classifier is kept: %+v", got.Meta)
 	}
 }
+
+// The store reads short forms in the order in which they were kept, and a start wants
+// them in the order of their paths.
+func TestShortFormsAreKeptInOrder(t *testing.T) {
+	s := New(DefaultPolicy())
+	at := contracts.At(time.UnixMilli(1_700_000_000_000))
+	for _, id := range []contracts.OverlayID{"a", "b", "c", "d"} {
+		o := s.makeOverlay(contracts.OverlayTemplateFrontmatter{ID: id, Title: "T"}, "body", "file body")
+		if id == "b" || id == "d" {
+			o.Record.ArchivedAt = &at
+		}
+		s.Apply(OverlayPut{Overlay: o})
+	}
+	for _, file := range []string{"x", "y"} {
+		x := &Session{file: file}
+		s.sessions.Set(file, x.storePacked())
+	}
+	var paths []string
+	for p, short := range NewView(s).Sleepers() {
+		if paths = append(paths, p); len(short) == 0 {
+			t.Errorf("%s has no short form", p)
+		}
+	}
+	if len(paths) != 6 || !slices.IsSorted(paths) {
+		t.Errorf("kept: %q, want six paths in order", paths)
+	}
+	for range NewView(s).Sleepers() {
+		break // whoever has enough is given no more
+	}
+}
