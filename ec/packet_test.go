@@ -89,6 +89,20 @@ func TestPacketsStayTheSame(t *testing.T) {
 	})
 }
 
+// R-PKT-09, G-038: of equal rank, an earlier layer comes first, whatever the ids say.
+func TestLayersOrderThePacket(t *testing.T) {
+	l := newLive(t)
+	l.own("z-workspace", 40)
+	l.own("a-global", 40)
+	l.Must(ec.PinOverlay{Key: chat("x"), OverlayID: "a-global", Scope: contracts.PinUntilOff})
+	l.Must(ec.PinOverlay{Key: chat("x"), OverlayID: "z-workspace", Scope: contracts.PinWorkspace})
+	l.start(chat("y"))
+	p, _ := l.packet(chat("y"), ec.PacketQuery{TurnID: "1"})
+	if got := blocks(p); got != "z-workspace a-global" {
+		t.Errorf("pins of the workspace come before those for everywhere: got %q", got)
+	}
+}
+
 // A file that somebody edited while EC was not running is what the next turn gets,
 // and the session says so.
 func TestTextEditedWhileStopped(t *testing.T) {

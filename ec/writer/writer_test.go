@@ -285,31 +285,6 @@ func TestHandEdits(t *testing.T) {
 	})
 }
 
-// Index and metadata follow from the library. Something else in their place must
-// not end EC, nor keep it from starting.
-func TestAFolderInPlaceOfADerivedDocument(t *testing.T) {
-	e := ectest.New(t)
-	e.Must(ec.CreateOverlay{Record: ectest.Overlay("first", text)})
-	e.Restart()
-	index := filepath.Join(e.Dir, "system", "overlays", "index.json")
-	if err := os.Remove(index); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(index, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	e.Must(ec.CreateOverlay{Record: ectest.Overlay("second", text)})
-	e.Restart() // brings them to the state first
-	e.Must(ec.CreateOverlay{Record: ectest.Overlay("third", text)})
-	if err := os.Remove(index); err != nil {
-		t.Fatal(err)
-	}
-	e.Restart()
-	if b, err := os.ReadFile(index); err != nil || !strings.Contains(string(b), "third") {
-		t.Errorf("the index after the folder is gone: %.200s, %v; want it written again", b, err)
-	}
-}
-
 // R-CMD-06, R-STO-01: the audit is a chain, names no text, and every file lies
 // where the layout says.
 func TestAuditAndLayout(t *testing.T) {
