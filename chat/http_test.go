@@ -57,8 +57,7 @@ func TestTheWall(t *testing.T) {
 		}
 	}
 	for path, anthropic := range map[string]bool{"/v1/messages": true, "/v1/responses": false} {
-		a := r.do("POST", path, hi, "Origin", "http://evil.example")
-		if a.status != 403 || strings.Contains(string(a.body), `"type":"error"`) != anthropic || !strings.Contains(string(a.body), `"code":"forbidden"`) {
+		if a := r.do("POST", path, hi, "Origin", "http://evil.example"); a.status != 403 || strings.Contains(string(a.body), `"type":"error"`) != anthropic || !strings.Contains(string(a.body), `"code":"forbidden"`) {
 			t.Errorf("POST %s from another site: got %d %s, want 403 in the client's own shape", path, a.status, a.body)
 		}
 	}
