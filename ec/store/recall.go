@@ -32,6 +32,9 @@ const (
 	recallBlock = 1 << 20 // bytes of the file that are kept in one piece
 )
 
+// RecallFile is where the recall file lies, for those who want to know how large it is.
+const RecallFile = recallPath
+
 // recalled is one entry of the recall file. There are very many at once, so that
 // it is looked into when something of it is wanted.
 type recalled struct {

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -44,7 +46,7 @@ type core struct {
 }
 
 func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
-	defer sparing()()
+	defer sparing(run.Config.Memory)()
 	root, err := fsx.OpenRoot(run.Config.Memory)
 	if err != nil {
 		return nil, fmt.Errorf("open the data root: %w", err)
@@ -75,14 +77,22 @@ func openCore(run cli.ServerRun, reg prometheus.Registerer) (*core, error) {
 }
 
 // sparing lets garbage go earlier until the function is called: loading makes a lot
-// of it, and the most memory that a start takes is what a machine must have.
-func sparing() func() {
-	const percent = 50
-	was := debug.SetGCPercent(percent)
+// of it, and the most memory that a start takes is what a machine must have. How
+// much there will be is told by what the last run kept for this start; where that is
+// missing only the share of garbage is bounded, so that no start goes round in circles.
+func sparing(root string) func() {
+	const percent, least, share = 50, 300 << 20, 4
+	was, limit := debug.SetGCPercent(percent), debug.SetMemoryLimit(-1)
 	if was < percent { // somebody set it, or switched it off
 		debug.SetGCPercent(was)
 	}
-	return func() { debug.SetGCPercent(was) }
+	if info, err := os.Stat(filepath.Join(root, filepath.FromSlash(store.RecallFile))); err == nil {
+		debug.SetMemoryLimit(min(limit, max(least, share*info.Size())))
+	}
+	return func() {
+		debug.SetGCPercent(was)
+		debug.SetMemoryLimit(limit)
+	}
 }
 
 // retain removes feedback that is older than so many days; 0 keeps it all.
