@@ -12,6 +12,7 @@ import (
 	"github.com/elnor/promptlab/ec"
 	"github.com/elnor/promptlab/internal/fault"
 	"github.com/elnor/promptlab/internal/problem"
+	"github.com/elnor/promptlab/internal/wall"
 )
 
 // exchange is one request on its way: what its log line and its metrics will
@@ -36,16 +37,11 @@ type exchange struct {
 type exchangeKey struct{}
 
 func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	id := r.Header.Get(requestIDHeader)
-	if id == "" || !s.requestID.MatchString(id) {
-		id = s.cfg.NewID()
-	}
+	id := wall.RequestID(r, s.cfg.NewID)
 	x := &exchange{ResponseWriter: w, id: id, method: methodLabel(r.Method), start: s.cfg.Now()}
-	x.head(0, requestIDHeader, id)
+	x.head(0, "X-Request-Id", id)
 	return x
 }
-
-const requestIDHeader = "X-Request-Id" // as net/http writes it, which spares it the work
 
 // head sets a header, its name in canonical form, and keeps the value in place i
 // of the exchange: every packet comes this way.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -90,8 +89,6 @@ type Server struct {
 	seamStreams chan struct{} // likewise, of the seam
 
 	seamSeen atomic.Int64 // when the seam was last here, in Unix nanoseconds
-
-	requestID *regexp.Regexp // what we take over from a client
 }
 
 // New makes a server. Something missing in the configuration is an error.
@@ -109,8 +106,6 @@ func New(cfg Config) (*Server, error) {
 		streams: make(chan struct{}, maxStreams),
 
 		seamStreams: make(chan struct{}, maxNotices),
-
-		requestID: regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}\z`),
 	}
 	var err error
 	if s.meters, err = newMeters(cfg.Metrics); err != nil {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -53,8 +52,6 @@ func (x *exchange) Write(b []byte) (int, error) {
 	return x.w.Write(b)
 }
 
-var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}\z`)
-
 // open serves what needs no credentials.
 func (s *Server) open(route string, h func(*exchange) error) http.HandlerFunc {
 	return s.handle(route, nil, h, func(*exchange) error { return nil })
@@ -87,10 +84,7 @@ func (s *Server) operator(x *exchange) error {
 // and the line in the log. What is refused is told in d, nil for the plainest.
 func (s *Server) handle(route string, d dialect, h, admit func(*exchange) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{w: w, speaks: d, id: r.Header.Get("X-Request-ID")}
-		if !requestID.MatchString(x.id) {
-			x.id = s.cfg.NewID()
-		}
+		x := &exchange{w: w, speaks: d, id: wall.RequestID(r, s.cfg.NewID)}
 		x.r = r.WithContext(problem.WithRequestID(r.Context(), x.id))
 		began := time.Now()
 		wall.SetHeaders(w.Header())

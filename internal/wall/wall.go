@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/elnor/promptlab/internal/fault"
@@ -112,6 +113,18 @@ var ( //nolint:gochecknoglobals // constants that Go cannot write
 	noReferrer = []string{"no-referrer"}
 	sameOrigin = []string{"same-origin"}
 )
+
+var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}\z`)
+
+// RequestID gives the name that a client has given to its request, if it is one
+// that may stand in logs and answers, or a new one.
+func RequestID(r *http.Request, newID func() string) string {
+	id := r.Header.Get("X-Request-Id")
+	if id == "" || !requestID.MatchString(id) {
+		return newID()
+	}
+	return id
+}
 
 // Match gives the name whose secret has this SHA-256, or nothing. It looks at all
 // of them, always, so that its time says nothing.
