@@ -205,10 +205,13 @@ func (o *outbox) run(ctx context.Context, beatEC func(context.Context) error) er
 		beats.Reset(beat)
 		close(o.heard)
 	})
-	if beatEC(ctx) == nil { // at once: a start waits for it
-		heard()
-		o.drain(ctx)
+	look := func() {
+		if beatEC(ctx) == nil {
+			heard()
+			o.drain(ctx)
+		}
 	}
+	look() // at once: a start waits for it
 	for {
 		select {
 		case <-ctx.Done():
@@ -218,10 +221,7 @@ func (o *outbox) run(ctx context.Context, beatEC func(context.Context) error) er
 			o.farewell()
 			return nil
 		case <-beats.C:
-			if beatEC(ctx) == nil {
-				heard()
-				o.drain(ctx)
-			}
+			look()
 		case <-o.wake:
 			o.drain(ctx)
 		case <-rows.C:

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/elnor/promptlab/chat/seam"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/cli"
@@ -71,11 +70,7 @@ func hear(ctx context.Context, run cli.ServerRun, from *seam.Client) (*hearing, 
 		return nil, fmt.Errorf("%w; if EC is there, remove the file", err)
 	}
 	h.Set(kept)
-	limit := run.Config.Chat.ECTimeout
-	if limit <= 0 {
-		limit = 2 * time.Second
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, run.Config.Chat.ECTimeout)
 	defer cancel()
 	if err := h.refresh(ctx); err != nil {
 		h.log.WarnContext(ctx, "ec not heard about models", "known_from_before", len(kept.Items), "error", err)
