@@ -20,7 +20,7 @@ type OverlayQuery struct {
 }
 
 func (q OverlayQuery) values() url.Values {
-	v := url.Values{"limit": {most}}
+	v := url.Values{}
 	set(v, "query", q.Text)
 	set(v, "category", q.Category)
 	set(v, "visibility_tier", q.Tier)
@@ -30,10 +30,16 @@ func (q OverlayQuery) values() url.Values {
 	return v
 }
 
-const (
-	maxPage = 1000 // entries of a list; the server allows no more at a time
-	most    = "1000"
-)
+const maxPage = 1000 // entries of a list; the server allows no more at a time
+
+// nextPage gives how many entries to ask for when there are so many already and
+// limit (0: all) are wanted.
+func nextPage(limit, have int) string {
+	if limit > 0 {
+		return strconv.Itoa(min(limit-have, maxPage))
+	}
+	return strconv.Itoa(maxPage)
+}
 
 func set(v url.Values, name, value string) {
 	if value != "" {
@@ -52,31 +58,18 @@ func (c *Client) SearchOverlays(ctx context.Context, q OverlayQuery) (contracts.
 	return c.overlayPages(ctx, q, "api", "overlays", "search")
 }
 
-// overlayPages asks for pages until there are no more. A library that changes in
-// between may shift by one; an overlay that comes twice is taken once.
+// overlayPages asks for all pages.
 func (c *Client) overlayPages(ctx context.Context, q OverlayQuery, path ...string) (contracts.OverlayListResponse, error) {
 	var out contracts.OverlayListResponse
-	seen := map[contracts.OverlayID]bool{}
-	for offset := 0; ; {
-		v := q.values()
-		if offset > 0 {
-			v.Set("offset", strconv.Itoa(offset))
-		}
+	v := q.values()
+	var err error
+	out.Items, out.Total, err = pages(0, func(o contracts.OverlayIndexEntry) contracts.OverlayID { return o.OverlayID }, v, func() ([]contracts.OverlayIndexEntry, int, error) {
 		var page contracts.OverlayListResponse
-		if _, err := c.do(ctx, request{method: http.MethodGet, path: path, query: v}, &page); err != nil {
-			return out, err
-		}
-		for _, o := range page.Items {
-			if !seen[o.OverlayID] {
-				seen[o.OverlayID] = true
-				out.Items = append(out.Items, o)
-			}
-		}
-		out.Total, out.EvidenceState = page.Total, page.EvidenceState
-		if offset += len(page.Items); len(page.Items) == 0 || offset >= page.Total {
-			return out, nil
-		}
-	}
+		_, err := c.do(ctx, request{method: http.MethodGet, path: path, query: v}, &page)
+		out.EvidenceState = page.EvidenceState
+		return page.Items, page.Total, err
+	})
+	return out, err
 }
 
 // Overlay gives one overlay and its ETag.
@@ -227,10 +220,7 @@ func (c *Client) Jobs(ctx context.Context, status, artifact string, limit int) (
 func pages[T any, K comparable](limit int, key func(T) K, q url.Values, ask func() ([]T, int, error)) (out []T, total int, err error) {
 	seen := map[K]bool{}
 	for offset := 0; ; {
-		q.Set("limit", most)
-		if left := limit - len(out); limit > 0 && left < maxPage {
-			q.Set("limit", strconv.Itoa(left))
-		}
+		q.Set("limit", nextPage(limit, len(out)))
 		q.Set("offset", strconv.Itoa(offset))
 		page, all, err := ask()
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/elnor/promptlab/contracts"
 )
@@ -56,10 +55,7 @@ type SessionQuery struct {
 func (c *Client) Sessions(ctx context.Context, q SessionQuery) (contracts.OverlaySessionList, error) {
 	var out contracts.OverlaySessionList
 	for {
-		v := url.Values{"limit": {most}}
-		if left := q.Most - len(out.Items); q.Most > 0 && left < maxPage {
-			v.Set("limit", strconv.Itoa(left))
-		}
+		v := url.Values{"limit": {nextPage(q.Most, len(out.Items))}}
 		set(v, "workspace_id", q.Workspace)
 		set(v, "surface_kind", q.Surface)
 		set(v, "after", out.Next)
