@@ -86,8 +86,13 @@ func (a *app) absolute(path string) string {
 
 // serving makes the body of a command that talks to a server with the user's token.
 func (a *app) serving(do func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
+	return a.as("user", do)
+}
+
+// as is serving with the token of a role.
+func (a *app) as(role string, do func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		cl, err := a.connect("user")
+		cl, err := a.connect(role)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/elnor/promptlab/cmd/promptlab/internal/client"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/term"
 )
 
@@ -12,11 +13,7 @@ func (a *app) maintenance() *cobra.Command {
 		Use: "prune", Short: "Forget sessions that nobody has used for two weeks", Args: exactly(),
 		Long:    "Forgets sessions that nobody has used for two weeks, with their receipts, and re-answer plans that have long\nexpired. Pins, overlays and feedback stay. It needs the operator's token.",
 		Example: "  promptlab maintenance prune",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("operator")
-			if err != nil {
-				return err
-			}
+		RunE: a.as("operator", func(c *cobra.Command, _ []string, cl *client.Client) error {
 			p, err := cl.PruneSessions(c.Context())
 			if err != nil {
 				return err
@@ -28,7 +25,7 @@ func (a *app) maintenance() *cobra.Command {
 				}
 				s.Printf("Forgotten: %d sessions, %d re-answer plans.\n", p.Sessions, p.Plans)
 			})
-		},
+		}),
 	})
 	return c
 }

@@ -29,17 +29,13 @@ the record on which an operator activates it.`,
 func (a *app) listModels() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the registry", Args: exactly(), Example: "  promptlab models list",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, _ []string, cl *client.Client) error {
 			list, err := cl.Models(c.Context())
 			if err != nil {
 				return err
 			}
 			return a.answer(list, func(s term.Screen) { writeModels(s, list) })
-		},
+		}),
 	}
 }
 
@@ -82,17 +78,13 @@ func (a *app) showModel() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show a model with its versions", Args: exactly("NAME"), ValidArgsFunction: a.complete(modelNames),
 		Example: "  promptlab models show cloud",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, args []string, cl *client.Client) error {
 			m, err := cl.Model(c.Context(), args[0])
 			if err != nil {
 				return hint(err, "promptlab models list")
 			}
 			return a.answer(m, func(s term.Screen) { writeModel(s, m) })
-		},
+		}),
 	}
 }
 
@@ -149,21 +141,20 @@ func (a *app) activateModel() *cobra.Command {
 		ValidArgsFunction: a.complete(modelNames),
 		Example: `  promptlab jobs run --model-route cloud --artifact overlay:guided-verification --examples mine.jsonl --follow
   promptlab models activate cloud --replay 7d0c… --changelog "cheaper, same results" --docs-page https://example.com/models`,
-		RunE: func(c *cobra.Command, args []string) error {
+		PreRunE: func(_ *cobra.Command, args []string) error {
 			if replay == "" {
 				return misuse("--replay is missing: the job that the version has answered (make one with: promptlab jobs run --model-route " + args[0] + ")")
 			}
+			return nil
+		},
+		RunE: a.as("operator", func(c *cobra.Command, args []string, cl *client.Client) error {
 			in.ReplayJobID = contracts.UUID(replay)
-			cl, err := a.connect("operator")
-			if err != nil {
-				return err
-			}
 			m, err := cl.ActivateModel(c.Context(), args[0], in)
 			if err != nil {
 				return hint(err, "promptlab models show "+args[0])
 			}
 			return a.answer(m, func(s term.Screen) { writeActive(s, m) })
-		},
+		}),
 	}
 	f := c.Flags()
 	f.StringVar(&replay, "replay", "", "the job whose examples the version has answered")
@@ -188,17 +179,13 @@ func (a *app) rollbackModel() *cobra.Command {
 		Use: "rollback NAME", Short: "Use the version before the active one again", Args: exactly("NAME"), ValidArgsFunction: a.complete(modelNames),
 		Long:    "Uses the version before the active one again; that needs no new record. While config.yaml still holds\nthe newer one, nobody uses the model.",
 		Example: "  promptlab models rollback cloud --reason \"refuses too often\"",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("operator")
-			if err != nil {
-				return err
-			}
+		RunE: a.as("operator", func(c *cobra.Command, args []string, cl *client.Client) error {
 			m, err := cl.RollbackModel(c.Context(), args[0], reason)
 			if err != nil {
 				return hint(err, "promptlab models show "+args[0])
 			}
 			return a.answer(m, func(s term.Screen) { writeActive(s, m) })
-		},
+		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why")
 	return c
@@ -210,11 +197,7 @@ func (a *app) deprecateModel() *cobra.Command {
 		Use: "deprecate NAME", Short: "Say that a model should not be relied on any more", Args: exactly("NAME"), ValidArgsFunction: a.complete(modelNames),
 		Long:    "The model goes on answering; the status says that it is deprecated, and no new version of it can be activated.",
 		Example: "  promptlab models deprecate cloud --note \"the provider ends it in March\"\n  promptlab models deprecate cloud --undo",
-		RunE: func(c *cobra.Command, args []string) error {
-			cl, err := a.connect("operator")
-			if err != nil {
-				return err
-			}
+		RunE: a.as("operator", func(c *cobra.Command, args []string, cl *client.Client) error {
 			m, err := cl.DeprecateModel(c.Context(), args[0], in)
 			if err != nil {
 				return hint(err, "promptlab models list")
@@ -226,7 +209,7 @@ func (a *app) deprecateModel() *cobra.Command {
 					s.Printf("%s is not deprecated.\n", term.Line(m.Name))
 				}
 			})
-		},
+		}),
 	}
 	c.Flags().StringVar(&in.Note, "note", "", "what is to be known about it")
 	c.Flags().BoolVar(&in.Undo, "undo", false, "take it back")

@@ -108,6 +108,9 @@ func reasonOf(why contracts.OverlayDropReason) string {
 	}
 }
 
+// shortHash gives as much of a hash as a person compares.
+func shortHash(hash string) string { return hash[:min(12, len(hash))] }
+
 func writeReceipt(out term.Screen, t contracts.OverlayRuntimeTruthSummary) {
 	out.Printf("Turn %s of %s, revision %d\n", term.Line(orDash(t.TurnID)), placeOf(t.SessionKey), t.Revision)
 	if len(t.RequestedOverlayIDs) == 0 {
@@ -129,8 +132,7 @@ func writeReceipt(out term.Screen, t contracts.OverlayRuntimeTruthSummary) {
 			if n := t.TokensByOverlay[string(id)]; n > 0 {
 				tokens = strconv.Itoa(n)
 			}
-			hash := t.BodyHashByOverlay[string(id)]
-			rows = append(rows, []string{string(id), outcome, tokens, hash[:min(12, len(hash))], why})
+			rows = append(rows, []string{string(id), outcome, tokens, shortHash(t.BodyHashByOverlay[string(id)]), why})
 		}
 		out.Table([]string{"ASKED FOR", "OUTCOME", "TOKENS", "TEXT", "WHY"}, rows)
 	}

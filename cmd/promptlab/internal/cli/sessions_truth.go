@@ -190,7 +190,7 @@ func writeDiff(out term.Screen, d sessionDiff) {
 	}
 	for _, id := range d.Changed {
 		from, to := d.From.Texts[string(id)], d.To.Texts[string(id)]
-		out.Printf("%s has another text (%s, before %s)\n", out.Paint(term.Yellow, "~ "+term.Line(string(id))), to[:min(12, len(to))], from[:min(12, len(from))])
+		out.Printf("%s has another text (%s, before %s)\n", out.Paint(term.Yellow, "~ "+term.Line(string(id))), shortHash(to), shortHash(from))
 	}
 	same := len(d.Added)+len(d.Removed)+len(d.Changed) == 0
 	switch {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/elnor/promptlab/cmd/promptlab/internal/client"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/config"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/home"
 	"github.com/elnor/promptlab/cmd/promptlab/internal/term"
@@ -42,17 +43,13 @@ func (a *app) flags() *cobra.Command {
 	c.AddCommand(&cobra.Command{
 		Use: "list", Short: "Show all switches", Args: exactly(),
 		Example: "  promptlab flags list --json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, _ []string, cl *client.Client) error {
 			f, err := cl.Flags(c.Context())
 			if err != nil {
 				return err
 			}
 			return a.showFlags(f)
-		},
+		}),
 	}, &cobra.Command{
 		Use: "set NAME on|off", Short: "Turn one switch on or off (with the operator's token)", Args: exactly("NAME", "on or off"),
 		Example: "  promptlab flags set prompt_lab on",

@@ -18,11 +18,7 @@ func (a *app) usage() *cobra.Command {
 		Use: "usage", Short: "Model calls, tokens and money", Args: exactly(),
 		Long:    "Sums what model calls took: by day, feature, model and job, or by what --by names. A call whose provider\ndid not tell its tokens counts in NOT TOLD; its cost is then the most that it may have been.",
 		Example: "  promptlab usage\n  promptlab usage --by feature,model --since 2026-01-01\n  promptlab usage --job 7d0c… --json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cl, err := a.connect("user")
-			if err != nil {
-				return err
-			}
+		RunE: a.serving(func(c *cobra.Command, _ []string, cl *client.Client) error {
 			if len(q.By) == 0 && !a.json { // a program gets everything apart
 				q.By = []string{"day", "feature", "model"}
 			}
@@ -31,7 +27,7 @@ func (a *app) usage() *cobra.Command {
 				return err
 			}
 			return a.answer(u, func(s term.Screen) { showUsage(s, q, u) })
-		},
+		}),
 	})
 	f := c.Flags()
 	f.StringVar(&q.Job, "job", "", "only this job")
