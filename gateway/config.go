@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -210,7 +211,7 @@ func (c *checker) target(m ModelConfig) Target {
 		"must be the name of an environment variable, not a key")
 	c.require(slices.Contains([]string{"", "max_tokens", "max_completion_tokens"}, m.MaxTokensField),
 		"max_tokens_field", "enum", "must be max_tokens or max_completion_tokens")
-	profile, known := profileOf(orString(m.Profile, defaultProfile(m.Protocol)))
+	profile, known := profileOf(cmp.Or(m.Profile, defaultProfile(m.Protocol)))
 	c.require(known, "profile", "enum", "must be "+strings.Join(profileNames(), ", "))
 	c.require(!known || simulated || profile.Protocol == m.Protocol || !slices.Contains(Protocols(), m.Protocol),
 		"profile", "protocol", "is of servers that speak another protocol")
@@ -224,12 +225,12 @@ func (c *checker) target(m ModelConfig) Target {
 
 	t := Target{
 		Name: m.Name, Protocol: m.Protocol, Model: m.Model, KeyName: m.APIKeyEnv, Routes: slices.Clone(m.Routes),
-		Profile: profile, MaxTokensField: orString(m.MaxTokensField, profile.MaxTokensField), Drop: profile.dropped(m),
-		MaxOutput:      or(m.Limits.MaxOutputTokens, defaultMaxOutput),
-		MaxInputBytes:  or(m.Limits.MaxInputBytes, 1<<20),
-		Concurrency:    or(m.Limits.Concurrency, 8),
+		Profile: profile, MaxTokensField: cmp.Or(m.MaxTokensField, profile.MaxTokensField), Drop: profile.dropped(m),
+		MaxOutput:      cmp.Or(m.Limits.MaxOutputTokens, defaultMaxOutput),
+		MaxInputBytes:  cmp.Or(m.Limits.MaxInputBytes, 1<<20),
+		Concurrency:    cmp.Or(m.Limits.Concurrency, 8),
 		PerMinute:      m.Limits.RequestsPerMinute,
-		AttemptTimeout: time.Duration(or(m.Limits.AttemptTimeoutSeconds, 60)) * time.Second,
+		AttemptTimeout: time.Duration(cmp.Or(m.Limits.AttemptTimeoutSeconds, 60)) * time.Second,
 		TotalTimeout:   time.Duration(m.Limits.TotalTimeoutSeconds) * time.Second,
 		ImageTokens:    m.Limits.ImageTokens,
 		Reasoning:      c.reasoning(m),
@@ -296,8 +297,8 @@ func (l Limits) silence() map[Role]silence {
 	for _, r := range Roles() {
 		own := l.ByRoute[r]
 		out[r] = silence{
-			first: time.Duration(or(own.FirstTokenTimeoutSeconds, or(l.FirstTokenTimeoutSeconds, 90))) * time.Second,
-			idle:  time.Duration(or(own.IdleTimeoutSeconds, or(l.IdleTimeoutSeconds, 60))) * time.Second,
+			first: time.Duration(cmp.Or(own.FirstTokenTimeoutSeconds, cmp.Or(l.FirstTokenTimeoutSeconds, 90))) * time.Second,
+			idle:  time.Duration(cmp.Or(own.IdleTimeoutSeconds, cmp.Or(l.IdleTimeoutSeconds, 60))) * time.Second,
 		}
 	}
 	return out
@@ -352,20 +353,6 @@ func Local(host string) bool {
 	}
 	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".local") ||
 		strings.HasSuffix(host, ".internal") || strings.HasSuffix(host, ".localhost")
-}
-
-func or(v, otherwise int) int {
-	if v == 0 {
-		return otherwise
-	}
-	return v
-}
-
-func orString(v, otherwise string) string {
-	if v == "" {
-		return otherwise
-	}
-	return v
 }
 
 // OpenAIBaseURL is where OpenAI's own API is, for those who want to configure it.

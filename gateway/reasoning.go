@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -56,7 +57,7 @@ func (c *checker) reasoning(m ModelConfig) ReasoningPolicy {
 	}
 	on := r.Effort != ReasoningOff
 	c.require(slices.Contains(Reasonings(), r.Effort), "reasoning.effort", "enum", "must be off, low, medium or high")
-	c.require(!on || r.MaxTokens > 0 && r.MaxTokens <= or(m.Limits.MaxOutputTokens, defaultMaxOutput), "reasoning.max_tokens", "range",
+	c.require(!on || r.MaxTokens > 0 && r.MaxTokens <= cmp.Or(m.Limits.MaxOutputTokens, defaultMaxOutput), "reasoning.max_tokens", "range",
 		"must be at least 1 and within limits.max_output_tokens, unless the effort is off")
 	c.require(!on || r.LatencySeconds > 0 && r.LatencySeconds <= 3600, "reasoning.latency_seconds", "range",
 		"must lie between 1 and 3600, unless the effort is off")

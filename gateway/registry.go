@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -19,14 +20,14 @@ import (
 // and routes are not material; neither is what a release of this program knows
 // about a profile, which is reviewed where it changes.
 func (m ModelConfig) parameters() map[string]string {
-	profile := orString(m.Profile, defaultProfile(m.Protocol))
+	profile := cmp.Or(m.Profile, defaultProfile(m.Protocol))
 	field := m.MaxTokensField
 	if p, ok := profileOf(profile); ok {
-		field = orString(field, p.MaxTokensField)
+		field = cmp.Or(field, p.MaxTokensField)
 	}
 	out := map[string]string{
 		"protocol": string(m.Protocol), "model": m.Model,
-		"max_output_tokens": strconv.Itoa(or(m.Limits.MaxOutputTokens, defaultMaxOutput)), // sent where a caller gives none
+		"max_output_tokens": strconv.Itoa(cmp.Or(m.Limits.MaxOutputTokens, defaultMaxOutput)), // sent where a caller gives none
 	}
 	set := func(name, value string) {
 		if value != "" {
@@ -85,7 +86,7 @@ func (m ModelConfig) base() string { return dated.ReplaceAllString(m.Model, "") 
 // Observed gives the model as the registry takes note of it.
 func (m ModelConfig) Observed() contracts.ObservedModel {
 	o := contracts.ObservedModel{
-		Name: m.Name, DisplayName: orString(m.DisplayName, m.Name), Type: contracts.ModelChat, Adapter: string(m.Protocol), BaseModel: m.base(),
+		Name: m.Name, DisplayName: cmp.Or(m.DisplayName, m.Name), Type: contracts.ModelChat, Adapter: string(m.Protocol), BaseModel: m.base(),
 		Model: m.Model, Fingerprint: m.Fingerprint(), Parameters: m.parameters(), DocsPage: m.DocsPage, DocsChecked: m.DocsChecked,
 	}
 	if m.Protocol == ProtocolSimulator {
