@@ -2,12 +2,12 @@ package importer
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"path"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding/unicode"
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/ec/frontmatter"
@@ -61,12 +61,12 @@ func read(f File) reading {
 	case strings.HasSuffix(low, ".tar"), isTar(f.Data):
 		return readBundle(f)
 	}
-	if order := utf16Order(f.Data); order != nil {
-		text, ok := fromUTF16(f.Data[2:], order)
+	if isUTF16(f.Data) {
+		text, ok := fromUTF16(f.Data)
 		if !ok {
 			return refuse("", "is UTF-16 with half a character in it; save it as UTF-8 and import it again")
 		}
-		f.Data = []byte(text)
+		f.Data = text
 		r := read(f)
 		r.notes = append(r.notes, "the file is UTF-16; it was read as the same text in UTF-8")
 		return r
@@ -98,25 +98,15 @@ func read(f File) reading {
 	}
 }
 
-// utf16Order tells UTF-16 by its mark; nil for anything else.
-func utf16Order(b []byte) binary.ByteOrder {
-	switch {
-	case bytes.HasPrefix(b, []byte{0xff, 0xfe}):
-		return binary.LittleEndian
-	case bytes.HasPrefix(b, []byte{0xfe, 0xff}):
-		return binary.BigEndian
-	}
-	return nil
+// isUTF16 tells UTF-16 by its mark.
+func isUTF16(b []byte) bool {
+	return bytes.HasPrefix(b, []byte{0xff, 0xfe}) || bytes.HasPrefix(b, []byte{0xfe, 0xff})
 }
 
-// fromUTF16 decodes what follows the mark; false when it is no whole text.
-func fromUTF16(b []byte, order binary.ByteOrder) (string, bool) {
-	units := make([]uint16, len(b)/2)
-	for i := range units {
-		units[i] = order.Uint16(b[2*i:])
-	}
-	text := string(utf16.Decode(units))
-	return text, len(b)%2 == 0 && !strings.ContainsRune(text, utf8.RuneError)
+// fromUTF16 decodes a text with its mark; false when it is no whole text.
+func fromUTF16(b []byte) ([]byte, bool) {
+	text, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(b)
+	return text, err == nil && !bytes.ContainsRune(text, utf8.RuneError)
 }
 
 // notText says why bytes are no text; it is empty for text.
