@@ -162,7 +162,7 @@ func (e *edit) room(o *Overlay, source contracts.OverlayActivationSource, overri
 func (s *State) room(x *Session, o *Overlay, source contracts.OverlayActivationSource, override bool) (note string, err error) {
 	id := o.Record.Frontmatter.ID
 	if rival, ok := s.inTheWay(x, id); ok {
-		return "", hardConflict(side{id, "asked for, source " + string(source)}, side{rival.OverlayID, "on, source " + string(rival.Source)})
+		return "", hardConflict(side{id: id, where: "asked for, source " + string(source)}, side{id: rival.OverlayID, where: "on, source " + string(rival.Source), on: true})
 	}
 	if o.Record.Frontmatter.ArtifactClass != contracts.ClassLive {
 		return "", nil

@@ -3,7 +3,6 @@ package ec
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/internal/fault"
@@ -44,13 +43,14 @@ func pairOf(a, b contracts.OverlayID) contracts.OverlayPair {
 type side struct {
 	id    contracts.OverlayID
 	where string
+	on    bool // in the session: it can be turned off
 }
 
 // hardConflict is the refusal of a hard pair: both ids, the reason, and where
 // each comes from.
 func hardConflict(a, b side) error {
 	todo := fmt.Sprintf("leave one of them out (%s is %s)", b.id, b.where)
-	if strings.HasPrefix(b.where, "on,") {
+	if b.on {
 		todo = fmt.Sprintf("turn %s off first", b.id)
 	}
 	return fault.New(fault.Conflict, "hard_conflict", "%s and %s exclude each other: they give contrary instructions; %s", a.id, b.id, todo).With(
@@ -85,7 +85,7 @@ func (s *State) checkList(field string, ids []contracts.OverlayID) error {
 	for i, a := range ids {
 		for _, b := range ids[i+1:] {
 			if s.excludes(a, b) {
-				return hardConflict(side{b, "in the list"}, side{a, "in the list"})
+				return hardConflict(side{id: b, where: "in the list"}, side{id: a, where: "in the list"})
 			}
 		}
 	}

@@ -118,8 +118,9 @@ func (s *State) newByHand(c Command, b ExternalEdit, rec contracts.OverlayTempla
 	o.Record.Source, o.Record.CreatedAt, o.Record.UpdatedAt = contracts.SourceUser, c.At, c.At
 	what := contracts.EventOverlayInstalled
 	if x, _ := s.externals.Get(b.Path); x.kept != nil {
-		o.Record.Source, o.Record.CreatedAt, o.Revision = x.kept.Source, x.kept.CreatedAt, x.kept.Revision+1
-		o.Meta.LastLabTestedAt = x.kept.LastLabTestedAt
+		x.kept.onto(o)
+		o.Revision++
+		o.Record.UpdatedAt, o.Record.ArchivedAt = c.At, nil
 		what = contracts.EventOverlayUpdated
 	}
 	if archived {
@@ -154,6 +155,9 @@ func (s *State) acceptable(rec contracts.OverlayTemplateRecord, old *Overlay, pa
 	rec, wrong := s.cleanRecord(rec, old)
 	return rec, together(wrong, s.validate(rec, op))
 }
+
+// onOneLine gives reasons, of which each has a line, for those who show one line.
+func onOneLine(why string) string { return strings.ReplaceAll(why, "\n", "; ") }
 
 // reasons says why a file is not good: one sentence for each thing in it.
 func reasons(err error) []string {

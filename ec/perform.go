@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/elnor/promptlab/contracts"
 	"github.com/elnor/promptlab/internal/fault"
@@ -212,7 +211,7 @@ func liveOf(e Event) (contracts.LiveEvent, bool) {
 		return contracts.LiveEvent{Type: string(e.What), Overlay: e.Overlay.Record.Frontmatter.ID}, true
 	case ExternalRefused:
 		id, _, _ := overlayOfPath(e.Path)
-		return contracts.LiveEvent{Type: e.what(), Overlay: id, Status: strings.ReplaceAll(e.Why, "\n", "; ")}, true
+		return contracts.LiveEvent{Type: e.what(), Overlay: id, Status: onOneLine(e.Why)}, true
 	case FlagsPut:
 		return contracts.LiveEvent{Type: "flags.set"}, true
 	case SessionPut:

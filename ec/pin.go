@@ -73,7 +73,7 @@ func (e *edit) pin(o *Overlay, scope contracts.OverlayPinScope) error {
 		if !slices.Contains(store.OverlayIDs, id) {
 			for _, other := range store.OverlayIDs {
 				if e.s.excludes(id, other) {
-					return hardConflict(side{id, "to be pinned"}, side{other, "pinned, scope " + string(scope)})
+					return hardConflict(side{id: id, where: "to be pinned"}, side{id: other, where: "pinned, scope " + string(scope)})
 				}
 			}
 			store.OverlayIDs = append(store.OverlayIDs, id)

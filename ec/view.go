@@ -234,7 +234,7 @@ func (v *View) Status() contracts.Status {
 		return true
 	})
 	v.s.externals.Scan(func(path string, x refused) bool {
-		st.Warnings = append(st.Warnings, contracts.Warning{Code: "hand_edit_refused", Subject: path, Message: strings.ReplaceAll(x.why, "\n", "; ")})
+		st.Warnings = append(st.Warnings, contracts.Warning{Code: "hand_edit_refused", Subject: path, Message: onOneLine(x.why)})
 		return true
 	})
 	st.Warnings = append(st.Warnings, v.s.modelWarnings()...)

@@ -34,9 +34,9 @@ func again(t *testing.T, d *disksim.Disk, set ...func(*store.Config)) (*counted,
 }
 
 // remembered is the disk of a store that has kept the short forms of a/1 to a/3.
-func remembered(t *testing.T) *disksim.Disk {
+func remembered(t *testing.T, set ...func(*store.Config)) *disksim.Disk {
 	t.Helper()
-	c, s := again(t, disksim.New())
+	c, s := again(t, disksim.New(), set...)
 	commit(t, s, doc("a/1", "one"), doc("a/2", "two"), doc("a/3", "three"))
 	if err := s.Flush(); err != nil {
 		t.Fatal(err)

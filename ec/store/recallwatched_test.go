@@ -9,22 +9,6 @@ import (
 
 func watchA(c *store.Config) { c.Watch = []string{"a"} }
 
-// rememberedWatched is remembered with people looking after the folder.
-func rememberedWatched(t *testing.T) *disksim.Disk {
-	t.Helper()
-	c, s := again(t, disksim.New(), watchA)
-	commit(t, s, doc("a/1", "one"), doc("a/2", "two"), doc("a/3", "three"))
-	if err := s.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	c.Wait()
-	remember(t, s, nil)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return c.Disk
-}
-
 // A document that people may edit is read at every start. Its short form counts
 // for that very text, whatever its stamp is, and for no other.
 func TestTheShortFormOfAWatchedDocumentGoesWithItsText(t *testing.T) {
@@ -40,7 +24,7 @@ func TestTheShortFormOfAWatchedDocumentGoesWithItsText(t *testing.T) {
 		"a removal":                    {func(d *disksim.Disk) { d.Put("a/2", nil) }, others},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := rememberedWatched(t)
+			d := remembered(t, watchA)
 			d.Wait()
 			c.do(d)
 			n, s := again(t, d, watchA)
@@ -56,7 +40,7 @@ func TestTheShortFormOfAWatchedDocumentGoesWithItsText(t *testing.T) {
 
 // What a command has written and was not yet in its place is the journal's to tell.
 func TestAWaitingTextHasNoShortForm(t *testing.T) {
-	d := rememberedWatched(t)
+	d := remembered(t, watchA)
 	d.Wait()
 	c, s := again(t, d, watchA)
 	commit(t, s, doc("a/2", "new"))
@@ -69,7 +53,7 @@ func TestAWaitingTextHasNoShortForm(t *testing.T) {
 // A start that goes by short forms keeps those that it made no use of as they were,
 // and makes those of texts that have changed anew.
 func TestShortFormsOfWatchedDocumentsAreKeptUpToDate(t *testing.T) {
-	d := rememberedWatched(t)
+	d := remembered(t, watchA)
 	d.Wait()
 	c, s := again(t, d, watchA)
 	known := map[string][]byte{"a/1": []byte("kept"), "a/2": []byte("too old"), "a/3": []byte("THREE")}
