@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -151,14 +152,21 @@ type options struct {
 	tls    bool          // every listener speaks TLS with a certificate that nobody signed
 }
 
+// freePort gives a port that nobody listens on and that no outgoing connection is
+// given by the system, so that it stays free until a process takes it, and while
+// that is being started again.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, last, tries = 10_000, 32_000, 100 // systems give connections those from 32,768 on
+	for range tries {
+		port := first + rand.IntN(last-first)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = l.Close() // it was only asked for
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 func newSystem(t *testing.T, o options) *system {
